@@ -1,26 +1,59 @@
 # Needs Python 3.11 or newer with pip, and make. The targets install everything else into .venv.
 PYTHON ?= python3
 BIN := .venv/bin
-INSTALL := $(PYTHON) -m pip --python $(BIN)/python install -qq --disable-pip-version-check
+# pip install for one environment: shows each package, and fails if pip fails.
+install = { $(PYTHON) -m pip --python $(1)/bin/python install --disable-pip-version-check --progress-bar off $(2) \
+	|| touch $(1)/failed; } | while read -r verb rest; do case "$$verb" in \
+	Collecting | Downloading | Installing) echo "  $$verb $$rest" ;; esac; done; ! rm $(1)/failed 2> /dev/null
+# Suites that `make postgres` runs on PostgreSQL; the default run has most of them on SQLite.
+LIFECYCLE := $(patsubst %,tests/e2e/test_%.py,resume conversations openai_sdk_lifecycle lifecycle_validation \
+	state_survives references websocket agents_sdk shutdown client_disconnect) \
+	tests/clients/test_openai_lifecycle.py tests/clients/test_codex_attach.py
 PURE := src/antiphon/wire/**,src/antiphon/core/**,src/antiphon/dialects/**
+PURE_TESTS := tests/unit/wire tests/unit/core tests/unit/dialects
 
-.PHONY: help setup serve test check clients golden bench load simulate mutants faults fuzz mutation format clean
+.PHONY: help setup serve test check clients page images wheel installed docs golden bench load simulate mutants crashes metrics faults fuzz mutation format clean redis postgres cluster chaos gateways
 help: ## list these targets (the default)
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
 setup: .venv/dev ## create .venv with all development tools
 serve: .venv/runtime ## run the gateway on http://127.0.0.1:8484 (ARGS="…" is passed to antiphon serve)
 	@exec $(BIN)/antiphon serve $(ARGS)
 test: .venv/dev ## run all tests; none needs a network (ARGS="…" is passed to pytest)
 	$(BIN)/pytest -q -n auto $(ARGS)
-check: .venv/dev ## format, lint, types, tests, and 100 % branch coverage of wire, core and dialects
+# Measuring the coverage doubles the time of a test, so only the unit tests of the pure layers are measured.
+check: .venv/dev ## format, lint, types, tests, and 100 % branch coverage of wire, core and dialects by their unit tests
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/pytest -q -n auto --cov --cov-report=
+	$(BIN)/pytest -q -n auto --cov --cov-report= $(PURE_TESTS)
 	$(BIN)/coverage report --include='$(PURE)' --fail-under=100
+	$(BIN)/pytest -q -n auto $(PURE_TESTS:%=--ignore=%)
 clients: .venv/dev ## test real clients with the gateway (needs Node 20 with npm; ARGS="…" is passed to pytest)
 	@$(PYTHON) -m tests.support.clients.install
 	ANTIPHON_CLIENTS=1 $(BIN)/pytest -q -n auto tests/clients $(ARGS)
+page: .venv/dev ## test the page at /ui in Chromium (installs Debian's package; ARGS="…" is passed to pytest)
+	@$(BIN)/python -m tests.support.pages.install
+	ANTIPHON_PAGE=1 $(BIN)/pytest -q -n 2 tests/page $(ARGS)
+images: .venv/dev ## take the pictures of the page in docs/images
+	@$(BIN)/python -m tests.support.pages.install
+	@$(BIN)/python -m tests.support.pages.images docs/images
+wheel: ## build the package as dist/antiphon-VERSION-py3-none-any.whl
+	@rm -f dist/*.whl
+	@$(PYTHON) -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
+	@ls dist/*.whl
+installed: .venv/dev wheel ## test the wheel in a new virtual environment (ARGS="…" is passed to pytest)
+	@$(PYTHON) -m venv --clear --without-pip dist/installed
+	@$(call install,dist/installed,dist/*.whl)
+	ANTIPHON_INSTALLED=dist/installed $(BIN)/pytest -q -n0 tests/installed $(ARGS)
+docs: .venv/dev ## build the documentation site in dist/site; a dead link or another warning is an error
+	@rm -rf dist/pages && mkdir -p dist/pages/bench
+	@cp -R README.md CONTRIBUTING.md CHANGELOG.md LICENSE docs examples deploy dist/pages
+	@cp -R bench/results dist/pages/bench
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	@echo "dist/site/index.html"
+redis: .venv/dev ## test processes that share a Redis (installs the Debian package redis-server if it is missing)
+	@command -v redis-server >/dev/null || apt-get install -qq -y redis-server
+	ANTIPHON_REDIS=1 $(BIN)/pytest -q tests/unit/engine/shared tests/unit/observe/test_redis_counters.py $(ARGS)
 golden: .venv/dev ## rewrite the golden transcripts; review the diff like code
 	$(BIN)/pytest -q tests/golden --update-golden
 bench: .venv/runtime ## measure the CPU time per chunk of the pure layers
@@ -33,6 +66,11 @@ simulate: .venv/dev ## simulate the gateway in a faulty world (SEEDS, FIRST, SEE
 		$(if $(CORPUS),--corpus) $(if $(RESULTS),--results $(RESULTS)) $(ARGS)
 mutants: .venv/dev ## plant defects one by one; the simulation must find each of them
 	@$(BIN)/python -m tests.simulation.mutants $(ARGS)
+crashes: .venv/dev ## kill a gateway on SQLite at random moments under load (KILLS, SEED)
+	@$(BIN)/python -m tests.support.crashes $(if $(KILLS),--kills $(KILLS)) $(if $(SEED),--seed $(SEED)) $(ARGS)
+metrics: .venv/dev ## check /metrics with promtool, and the sums of two processes (installs Debian's prometheus)
+	@$(BIN)/python -m tests.support.prometheus_tools
+	ANTIPHON_PROMETHEUS=1 $(BIN)/pytest -q tests/prometheus $(ARGS)
 faults: .venv/dev ## let every file operation of the stores fail once (needs Linux and a C compiler)
 	ANTIPHON_FAULT_STRIDE=1 $(BIN)/pytest -q tests/e2e/test_disk_faults.py $(ARGS)
 fuzz: .venv/dev ## feed mutated recordings to every framer and decoder (MINUTES, SEED, TARGET)
@@ -41,6 +79,21 @@ fuzz: .venv/dev ## feed mutated recordings to every framer and decoder (MINUTES,
 mutation: .venv/dev ## change core/stream and wire in small ways; a unit test must fail (COUNT, SEED, MINUTES)
 	@$(BIN)/python -m tests.support.mutation $(if $(COUNT),--count $(COUNT)) $(if $(SEED),--seed $(SEED)) \
 		$(if $(MINUTES),--minutes $(MINUTES)) $(ARGS)
+postgres: .venv/dev ## test the PostgreSQL store, and lifecycle and client suites on it (installs what is missing)
+	@$(PYTHON) -m tests.support.postgres
+	@$(PYTHON) -m tests.support.clients.install
+	ANTIPHON_POSTGRES=1 $(BIN)/pytest -q -n 2 -rs tests/contract/test_store*.py tests/unit/store/postgres \
+		tests/unit/store/admin tests/unit/store/usage tests/e2e/test_postgres.py $(ARGS)
+	ANTIPHON_TEST_STORE=postgres ANTIPHON_CLIENTS=1 $(BIN)/pytest -q -n 2 -rs $(LIFECYCLE) -k "not chat-in" $(ARGS) # in process: not this store
+cluster: .venv/dev ## test two gateways on a private PostgreSQL and Redis, one of which is killed (installs what is missing)
+	@$(BIN)/python -m tests.support.cluster.install
+	ANTIPHON_CLUSTER=1 ANTIPHON_REDIS=1 $(BIN)/pytest -q -n0 tests/cluster $(ARGS)
+gateways: .venv/dev ## run three gateways behind nginx on a private PostgreSQL and Redis, with a live table, until Ctrl-C
+	@$(BIN)/python -m tests.support.cluster.install
+	@exec $(BIN)/python -m tests.support.cluster.show
+chaos: .venv/dev ## kill gateways, PostgreSQL and Redis under load, and check every response (MINUTES, SEED)
+	@$(BIN)/python -m tests.support.cluster.install
+	@$(BIN)/python -m tests.support.cluster.chaos.run $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SEED),--seed $(SEED)) $(ARGS)
 format: .venv/dev ## format, and apply automatic lint fixes
 	$(BIN)/ruff check --fix-only --quiet .
 	$(BIN)/ruff format .
@@ -51,9 +104,9 @@ clean: ## remove .venv, .clients, caches and reports
 .venv/runtime: pyproject.toml
 	@echo "creating .venv with $(PYTHON): once, and again when pyproject.toml changes"
 	@$(PYTHON) -m venv --without-pip .venv
-	@$(INSTALL) --editable .
+	@$(call install,.venv,--editable .)
 	@touch $@
 .venv/dev: .venv/runtime
 	@echo "adding the development tools to .venv"
-	@$(INSTALL) --editable '.[dev]'
+	@$(call install,.venv,--editable '.[dev]')
 	@touch $@

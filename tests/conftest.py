@@ -6,12 +6,24 @@
 
 from __future__ import annotations
 
+import gc
+import os
+import sys
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.support import corpus
+from tests.support import corpus, postgres
+from tests.support.memory_files import use_memory_for_temporary_files
+
+# Bytecode is kept, whatever the environment says: every worker would compile all tests again, and
+# each of the hundreds of gateways that tests start would compile the source tree.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+
+use_memory_for_temporary_files()
 
 # A slow machine is no reason to fail, so there are no deadlines; nor is a property that holds only
 # for some of the mangled histories that are made up for it.
@@ -27,6 +39,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="rewrite the golden transcripts")
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Collect without garbage collection, and leave what was collected out of every later one:
+    walking over all tests and libraries again and again takes longer than most tests."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Say what a run of the corpus tests or the golden tests had to replay."""
     paths = [Path(arg.partition("::")[0]).name for arg in terminalreporter.config.args]
@@ -34,7 +58,25 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.write_line(corpus.summary(Path(__file__).parent / "golden"))
 
 
+def pytest_sessionfinish() -> None:
+    postgres.stop_shared()
+
+
 @pytest.fixture(scope="session")
 def anyio_backend() -> str:
     """Asynchronous tests run on asyncio, as the gateway does."""
     return "asyncio"
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> postgres.PostgresServer | None:
+    """A PostgreSQL server for the whole run; None without ANTIPHON_POSTGRES (`make postgres`)."""
+    return postgres.start_shared() if postgres.ENABLED else None
+
+
+@pytest.fixture
+def postgres_url(postgres_server: postgres.PostgresServer | None) -> str:
+    """The URL of an empty schema; a test that needs it is skipped without ANTIPHON_POSTGRES."""
+    if postgres_server is None:
+        pytest.skip("needs PostgreSQL: make postgres")
+    return postgres_server.new_url()

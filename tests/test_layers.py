@@ -23,7 +23,8 @@ PACKAGE = Path(__file__).parents[1] / "src" / "antiphon"
 
 # From the lowest to the highest: a module imports from its own layer or a lower one.
 LAYERS = """
-    errors config wire core dialects search providers pipeline store engine server library cli
+    errors config wire core dialects search providers pipeline store engine runs observe
+    server library cli
 """.split()
 PURE = {"errors", "wire", "core", "dialects", "pipeline"}
 ALLOWED = {layer: set(LAYERS[: rank + 1]) for rank, layer in enumerate(LAYERS)}
@@ -40,7 +41,7 @@ TYPE_ONLY = {("errors", "antiphon.core.faults.fault.ProviderFault")}
 # Packages of core, from the lowest to the highest: a package imports from itself or a lower one.
 CORE_PACKAGES = """
     lru diagnostic faults client_profile tools stream history structured_output freeform web_search
-    plan planning filters
+    compaction plan planning filters
 """.split()
 
 IMPURE = set(
@@ -90,6 +91,11 @@ class Module:
     def tree(self) -> ast.Module:
         return ast.parse(self.source, str(self.path))
 
+    @cached_property
+    def nodes(self) -> list[ast.AST]:
+        """All nodes of the tree, in the order of `ast.walk`: every rule reads them."""
+        return [*ast.walk(self.tree)]
+
     @property
     def layer(self) -> str:
         return (
@@ -100,7 +106,7 @@ class Module:
 
     def imports(self) -> Iterator[tuple[int, str]]:
         """Line and full dotted name of everything imported, at any depth, for types or not."""
-        for node in ast.walk(self.tree):
+        for node in self.nodes:
             if isinstance(node, ast.Import):
                 yield from ((node.lineno, alias.name) for alias in node.names)
             elif isinstance(node, ast.ImportFrom):
@@ -112,7 +118,7 @@ class Module:
         """Lines inside of `if TYPE_CHECKING:`."""
         return {
             line
-            for node in ast.walk(self.tree)
+            for node in self.nodes
             if isinstance(node, ast.If)
             and isinstance(node.test, ast.Name)
             and node.test.id == "TYPE_CHECKING"
@@ -174,7 +180,7 @@ def purity_offences(module: Module) -> list[str]:
     ]
     called = [
         f"{module.path}:{node.lineno}: calls {node.func.id}()"
-        for node in ast.walk(module.tree)
+        for node in module.nodes
         if isinstance(node, ast.Call)
         and isinstance(node.func, ast.Name)
         and node.func.id in IMPURE_CALLS
@@ -216,7 +222,7 @@ def function_budget_offences(module: Module) -> list[str]:
     """A function is measured from its `def` to its last line; nested ones count in both."""
     return [
         f"{module.path}:{node.lineno}: {node.name} has {lines} lines"
-        for node in ast.walk(module.tree)
+        for node in module.nodes
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         and (lines := (node.end_lineno or node.lineno) - node.lineno + 1) > FUNCTION_LINES
     ]
@@ -278,7 +284,7 @@ def error_class_offences(module: Module) -> list[str]:
         return []
     return [
         f"{module.path}:{node.lineno}: move the error class {node.name} to errors.py"
-        for node in ast.walk(module.tree)
+        for node in module.nodes
         if isinstance(node, ast.ClassDef)
         and any(_is_exception(ast.unparse(parent).split(".")[-1]) for parent in node.bases)
     ]
@@ -288,7 +294,7 @@ def duplicate_class_offences(modules: Iterable[Module]) -> list[str]:
     """A class name, private or not, is defined once in the whole package."""
     places: dict[str, list[str]] = {}
     for module in modules:
-        for node in ast.walk(module.tree):
+        for node in module.nodes:
             if isinstance(node, ast.ClassDef):
                 places.setdefault(node.name, []).append(f"{module.path}:{node.lineno}")
     return [
@@ -304,7 +310,7 @@ def document_alias_offences(module: Module) -> list[str]:
         return []
     return [
         f"{module.path}:{node.lineno}: defines {name.id} again; import it from antiphon.wire.items"
-        for node in ast.walk(module.tree)
+        for node in module.nodes
         if isinstance(node, ast.Assign | ast.AnnAssign)
         for name in (node.targets if isinstance(node, ast.Assign) else [node.target])
         if isinstance(name, ast.Name) and name.id == "Document"
@@ -382,7 +388,7 @@ def test_nineteen_of_twenty_functions_have_at_most_seventeen_lines() -> None:
     lengths = sorted(
         (node.end_lineno or node.lineno) - node.lineno + 1
         for module in MODULES
-        for node in ast.walk(module.tree)
+        for node in module.nodes
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
     )
     assert lengths[int(len(lengths) * 0.95)] <= TYPICAL_FUNCTION_LINES

@@ -34,19 +34,22 @@ NOT_OURS: dict[str, str] = {
     "cli/codex/gateway.py: _read_announced_url: message or 'the gateway could not be started: run"
     " `antiphon serve` to see why.'": "the error that `antiphon serve` printed",
     "cli/probe.py: _probe: message": DESCRIBED,
+    "cli/trace/resend.py: _resend: printable(error.description)": DESCRIBED,
+    "cli/trace/resend.py: _resend: printable(response.error.message)": DESCRIBED,
     "cli/check.py: run: checked.problems": "errors of the configuration: see that section",
     "cli/main.py: _report_error: line": "a line of an error: see the other sections",
+    "cli/reload.py: run: line": "a line of an error of the gateway: see the other sections",
     "config/load.py: convert: text": "the decoder's text, in TOML's words",
     "config/source.py: raise_problems: '\\n'.join((each.message for each in found))": "the"
     " errors of the configuration, all of them",
     "core/faults/classify.py: _make_fault: reading.text": "the provider's own text, for the log",
     "dialects/gemini/decode.py: _read_chunk: candidate": "the provider's own text, for the log",
-    "engine/answer.py: end_after_crash: message": DESCRIBED,
+    "engine/answer.py: end_with: message": DESCRIBED,
     "providers/registry.py: _find_spec: installed_plugins().problems.get(kind, unknown)": "see"
     " providers/plugin.py",
     "search/searcher.py: __call__: str(found[0])": "a search error: see that section",
     "pipeline/pipeline.py: _fail: self._describe(fault)": DESCRIBED,
-    "server/endpoints/responses.py: _shutdown_response: describe(fault, caller.locale)": DESCRIBED,
+    "server/endpoints/responses.py: shutdown_response: describe(fault, caller.locale)": DESCRIBED,
     "server/errors.py: internal_error_response: message": DESCRIBED,
 }
 

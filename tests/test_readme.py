@@ -18,6 +18,7 @@ from urllib.request import Request, urlopen
 import pytest
 
 from antiphon.config import parse_config
+from antiphon.dialects.dialect import DIALECTS
 from antiphon.engine.routing import make_router
 from antiphon.providers.registry import build_providers
 from tests.support.commands import PATIENCE_S, environment, on_terminal, serving
@@ -121,6 +122,19 @@ def test_the_example_configuration_is_valid() -> None:
     assert router.resolve("anything").model == "deepseek-v4-flash"
 
 
+def test_every_api_key_of_the_environment_is_listed() -> None:
+    rows = re.findall(r"^\| `\w+`: .*$", (ROOT / "docs" / "providers.md").read_text("utf-8"), re.M)
+    found = [row for row in rows if "only if" not in row and "set `base_url`" not in row]
+    names = re.findall(r"`([A-Z]+_[A-Z_]+)`", " ".join(found))
+    assert len(names) >= 20
+    assert [name for name in names if f"`{name}`" not in README] == []
+
+
+def test_every_dialect_is_named() -> None:
+    assert [name for name in DIALECTS if f"`{name}`" not in README] == []
+    assert len(DIALECTS) == 7
+
+
 # --- the library and the command ------------------------------------------------------------------
 
 
@@ -164,7 +178,7 @@ def test_every_listed_command_has_help() -> None:
     from antiphon.cli.main import main
 
     named = {tuple(words.split()) for words in re.findall(r"^\| `antiphon ([a-z ]+)", README, re.M)}
-    assert len(named) == 8
+    assert len(named) == 14
     for words in named:
         with pytest.raises(SystemExit) as leaving, contextlib.redirect_stdout(io.StringIO()):
             main([*words, "--help"])

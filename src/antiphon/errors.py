@@ -17,10 +17,14 @@ Errors that reach a client, an operator or a caller of the library:
     - ChainNotFound          previous_response_not_found: a response of the chain is not stored
     - ChainCycle             previous_response_cycle: a response of the chain is its own ancestor
     - ChainTooDeep           previous_response_chain_too_deep: the chain exceeds the limit
+    - ChainUnfinished        previous_response_not_finished: a response of the chain has not ended
+    - LimitExceeded          rate_limit_exceeded, insufficient_quota: a limit of the client key
   - ConfigError            config.invalid: antiphon.toml is invalid, with file, line and key
   - StoreError             store.failed: a store cannot be opened, read or written
     - StoreDamaged           store.damaged: the content of a database file is damaged
     - StoreRefused           store.refused: one response is too large, or cannot be encoded
+    - StoreUnavailable       store.unavailable: the database cannot be reached now
+    - LeaseLost              store.lease_lost: the run of a response belongs to another process now
   - UpstreamError          upstream: a provider failed before the client received any output
     - RateLimited            the provider's rate limit is exceeded; see `retry_after_s`
     - QuotaExceeded          the account at the provider has no credit left
@@ -31,11 +35,13 @@ Errors that reach a client, an operator or a caller of the library:
     - ContentBlocked         the provider refused the content
     - ProviderTimeout        the provider took too long
     - ProviderUnavailable    the provider cannot be reached, is overloaded, or failed
+  - DiscoveryError         discovery.failed: the models of a provider could not be listed
   - SearchError            search.failed: a search engine failed or sent an unreadable answer
   - UnreadableFile         cli.unreadable_file: a file named on the command line cannot be read
   - CodexNotFound          cli.no_codex: the `codex` command is not installed
   - GatewayError           cli.gateway: the gateway that a command needs does not work
   - TraceNotFound          cli.no_trace: there is no trace, or no such request in it
+  - UsageNotFound          cli.no_usage: there is no store whose usage could be read
   - InvalidAnswer          cli.bad_answer: an answer to a prompt is not valid
   - UnansweredPrompt       cli.unanswered: the input ended before a prompt was answered
 
@@ -45,13 +51,11 @@ Internal errors, which one module raises and its caller always catches:
 - SchemaTooComplex         checking a value against a JSON Schema would take too long
 - NoSampleExists           no value for a JSON Schema was found within the limits
 - BrokenEventStream        bytes are not an Amazon event stream message
-
-A `BridgeError` of a stream leaves the state of the object that raised it unchanged.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # errors.py is the lowest layer: at run time it imports nothing of Antiphon
@@ -69,7 +73,7 @@ class AntiphonError(Exception):
 
 
 class BridgeError(AntiphonError):
-    """A stream or a request that cannot be translated."""
+    """A stream or a request that cannot be translated; what raised it keeps its state."""
 
 
 class OutputBeforeStart(BridgeError):
@@ -112,7 +116,6 @@ class ResponseTooLarge(BridgeError):
             f"The provider's answer is larger than [limits] {key} = {limit} allows; raise it if"
             " such answers are expected."
         )
-        self.key = key
 
 
 class InvalidOutputFormat(BridgeError):
@@ -208,7 +211,31 @@ class ChainTooDeep(InvalidRequest):
             code="previous_response_chain_too_deep",
         )
         self.response_id = response_id
-        self.limit = limit
+
+
+class ChainUnfinished(InvalidRequest):
+    """A response of the chain has not ended."""
+
+    def __init__(self, response_id: str) -> None:
+        super().__init__(
+            f"Previous response with id '{response_id}' has not ended yet. Wait until its status is"
+            " no longer `queued` or `in_progress`.",
+            param="previous_response_id",
+            code="previous_response_not_finished",
+        )
+        self.response_id = response_id
+
+
+class LimitExceeded(InvalidRequest):
+    """A client key has reached one of its limits (`[limits.NAME]`)."""
+
+    def __init__(
+        self, message: str, *, code: str, kind: str, headers: Mapping[str, str], permanent: bool
+    ) -> None:
+        """`permanent`: a retry cannot succeed soon, and clients must not make one."""
+        super().__init__(message, code=code, status=429, kind=kind)
+        self.headers = headers
+        self.permanent = permanent
 
 
 class StoreError(AntiphonError):
@@ -229,11 +256,29 @@ class StoreRefused(StoreError):
     code = "store.refused"
 
 
+class StoreUnavailable(StoreError):
+    """The database cannot be reached now. What was being written may have been written."""
+
+    code = "store.unavailable"
+
+
+class LeaseLost(StoreError):
+    """A response was deleted or has ended, or another process has taken over its run."""
+
+    code = "store.lease_lost"
+
+    def __init__(self, response_id: str) -> None:
+        super().__init__(
+            f"The run of response '{response_id}' cannot be written any more: the response was"
+            " deleted or has ended, or another process has taken over its run."
+        )
+        self.response_id = response_id
+
+
 class UpstreamError(AntiphonError):
     """A provider failed before the client received any output; see `fault`."""
 
     code = "upstream"
-
     param: str | None = None
 
     def __init__(self, fault: ProviderFault, description: str = "", provider: str = "") -> None:
@@ -285,6 +330,12 @@ class ProviderUnavailable(UpstreamError):
     """The provider cannot be reached, is overloaded, or failed."""
 
 
+class DiscoveryError(AntiphonError):
+    """The models of a provider could not be listed."""
+
+    code = "discovery.failed"
+
+
 class SearchError(AntiphonError):
     """A search engine failed, or its answer cannot be read."""
 
@@ -313,6 +364,12 @@ class TraceNotFound(AntiphonError):
     """There is no trace, or it does not contain the request."""
 
     code = "cli.no_trace"
+
+
+class UsageNotFound(AntiphonError):
+    """There is no store whose usage could be read."""
+
+    code = "cli.no_usage"
 
 
 class InvalidAnswer(AntiphonError):

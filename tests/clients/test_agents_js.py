@@ -69,3 +69,15 @@ async def test_reasoning_makes_the_round_trip(tmp_path: Path, dialect: Dialect) 
         seen = await run_program(setup, "agents", "reasoning")
         assert seen["final"] == "It is sunny."
         assert setup.requests[1].states == [setup.model.state(0, thought)]
+
+
+@AGENTS.does("conversations session", "chat")
+async def test_a_session_is_a_conversation(tmp_path: Path, dialect: Dialect) -> None:
+    script = [Reply(calls=[LOOK]), Reply("It is sunny."), Reply("Welcome.")]
+    async with client_gateway(tmp_path, dialect, script) as setup:
+        seen = await run_program(setup, "agents", "conversation")
+        assert seen["finals"] == ["It is sunny.", "Welcome."]
+        calls = ["function_call", "function_call_result"]
+        assert seen["types"] == ["message", *calls, "message", "message", "message"]
+        assert setup.requests[2].results == ["sunny in Paris"]
+        assert setup.requests[2].messages[-1] == ("user", "Thanks.")

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from functools import partial
 from pathlib import Path
 
-from tests.support.clients.gateway import ClientSetup, client_setup
+from tests.support.clients.gateway import ClientSetup, client_gateway, client_setup
+from tests.support.clients.proxy import changing_proxy
 from tests.support.clients.python_programs import run_program
 from tests.support.clients.scenario import Client, Transport
 from tests.support.clients.scripted_model import Call, Dialect, Reply
 
 AGENTS = Client("openai-agents (Python)", "pypi:openai-agents", in_process=True)
+OVER_HTTP = Client(AGENTS.name, AGENTS.package)
+"""For what a library in the process of the client has not: sockets."""
 BOTH = [Call("get_weather", {"city": "Ulm"}), Call("get_weather", {"city": "Bonn"})]
 play = partial(run_program, program="agents_client")
 
@@ -108,3 +112,52 @@ async def test_an_agent_continues_by_response_id(
         assert [turn["output"] for turn in seen] == ["1", "2"]
         history = [("user", "One?"), ("assistant", "1"), ("user", "Two?")]
         assert setup.requests[1].messages == [("system", "You are host."), *history]
+
+
+@OVER_HTTP.does("WebSocket model")
+async def test_an_agent_uses_a_websocket(tmp_path: Path, dialect: Dialect) -> None:
+    script = [Reply(calls=BOTH), Reply("Sun."), Reply("Welcome.")]
+    async with (
+        client_gateway(tmp_path, dialect, script) as setup,
+        changing_proxy(setup) as proxy,
+    ):
+        first, second = await play(proxy.gateway, scenario="websocket")
+        assert (first["output"], second["output"]) == ("Sun.", "Welcome.")
+        assert proxy.seen == [("GET", "/v1/responses", 101)]
+        assert len(proxy.frames) == 3
+        check_results(setup)
+        assert setup.requests[-1].messages[-1] == ("user", "Thanks.")
+
+
+@AGENTS.does("conversations session", "chat")
+async def test_a_session_is_a_conversation(
+    tmp_path: Path, dialect: Dialect, transport: Transport
+) -> None:
+    script = [Reply(calls=BOTH), Reply("Sun."), Reply("Welcome.")]
+    async with client_setup(tmp_path, dialect, transport, script) as setup:
+        seen = await play(setup, scenario="conversation")
+        assert [turn["output"] for turn in seen["turns"]] == ["Sun.", "Welcome."]
+        calls = ["function_call"] * 2 + ["function_call_output"] * 2
+        assert seen["types"] == ["message", *calls, "message", "message", "message"]
+        assert seen["newest"]
+        assert seen["popped"] == [True, True]
+        check_results(setup)
+        assert setup.requests[2].messages[-2:] == [("assistant", "Sun."), ("user", "Thanks.")]
+        assert setup.requests[2].results == setup.requests[1].results
+
+
+@AGENTS.does("compaction session", "chat")
+async def test_a_session_is_compacted(
+    tmp_path: Path, dialect: Dialect, transport: Transport
+) -> None:
+    lists = ("decisions", "open_work", "files_touched", "last_user_wishes")
+    summary = {"goal": "Remember.", **{name: [] for name in lists}, "facts": ["It is heron."]}
+    script = [Reply("Noted."), Reply("Kept."), Reply(json.dumps(summary)), Reply("Heron.")]
+    async with client_setup(tmp_path, dialect, transport, script) as setup:
+        seen = await play(setup, scenario="compaction")
+        assert seen["turns"] == ["Noted.", "Kept.", "Heron."]
+        assert seen["types"][1] == ["message", "message", "compaction"]
+        last = setup.requests[-1]
+        assert "It is heron." in last.text_of_role("user")
+        assert "Kept." not in last.text
+        assert last.messages[-1] == ("user", "Which word?")

@@ -124,6 +124,32 @@ async def test_a_long_session_is_compacted(tmp_path: Path, dialect: Dialect) -> 
         assert after.messages[-1] == ("user", "What was the word?")
 
 
+@CODEX.does("remote compaction")
+async def test_a_long_session_is_compacted_by_the_gateway(tmp_path: Path, dialect: Dialect) -> None:
+    """Codex expects it of a provider named OpenAI, and sends the item back from then on."""
+    lists = ("decisions", "open_work", "files_touched", "last_user_wishes")
+    summary = {"goal": "Remember.", **{name: [] for name in lists}, "facts": ["It is heron."]}
+    script = [
+        Reply("Noted: the word is heron.", tokens=60_000),
+        Reply(json.dumps(summary)),
+        Reply("Heron."),
+    ]
+    async with client_gateway(tmp_path, dialect, script) as setup:
+        entry = f'[model_providers.own]\nname = "OpenAI"\nbase_url = "{setup.base_url}"'
+        tables = f'{entry}\nwire_api = "responses"\nenv_key = "GW_KEY"'
+        top = "model_auto_compact_token_limit = 50000"
+        codex = await Codex.at(setup, top=top, tables=tables, provider="own")
+        assert (await codex.exec("Remember the word heron.")).status == 0
+        ran = await codex.exec("resume", "--last", "What was the word?")
+        assert (ran.status, ran.messages) == (0, ["Heron."])
+        _, compaction, after = setup.requests
+        assert compaction.tools == {}
+        assert "Noted: the word is heron." in compaction.text_of_role("assistant")
+        assert "Noted: the word is heron." not in after.text
+        assert "Facts:\n- It is heron." in after.text_of_role("user")
+        assert after.messages[-1] == ("user", "What was the word?")
+
+
 @CODEX.does("model catalog from /v1/models")
 async def test_the_catalog_comes_from_the_gateway(tmp_path: Path, dialect: Dialect) -> None:
     """With a key command, Codex requests the catalog and needs no file."""
@@ -146,7 +172,7 @@ async def test_an_upgrade_is_refused_and_http_works_at_once(
 ) -> None:
     """The built-in provider tries WebSockets first; the refusal must not cause retries."""
     async with (
-        client_gateway(tmp_path, dialect, [Reply("Good morning.")]) as setup,
+        client_gateway(tmp_path, dialect, [Reply("Good morning.")], websocket=False) as setup,
         changing_proxy(setup) as proxy,
     ):
         top = f'openai_base_url = "{proxy.gateway.base_url}"'
@@ -154,3 +180,25 @@ async def test_an_upgrade_is_refused_and_http_works_at_once(
         ran = await codex.exec("Hello?", env={"CODEX_API_KEY": KEY})
         assert (ran.status, ran.messages, ran.complaints) == (0, ["Good morning."], [])
         assert proxy.seen == [("GET", "/v1/responses", 426), ("POST", "/v1/responses", 200)]
+
+
+@CODEX.does("WebSocket")
+async def test_a_websocket_is_used_for_the_whole_turn(tmp_path: Path, dialect: Dialect) -> None:
+    """The built-in provider warms up, then sends only what is new."""
+    call = Call("exec_command", {"cmd": "echo hi"})
+    script = [Reply("I look.", calls=[call]), Reply("It says hi.")]
+    async with (
+        client_gateway(tmp_path, dialect, script) as setup,
+        changing_proxy(setup) as proxy,
+    ):
+        top = f'openai_base_url = "{proxy.gateway.base_url}"'
+        codex = await Codex.at(proxy.gateway, top=top, provider="openai")
+        ran = await codex.exec("Look.", env={"CODEX_API_KEY": KEY})
+        assert (ran.status, ran.messages[-1], ran.complaints) == (0, "It says hi.", [])
+        assert set(proxy.seen) == {("GET", "/v1/responses", 101)}
+        warm_up, *turns = proxy.frames
+        assert warm_up["generate"] is False
+        assert [turn["previous_response_id"] is not None for turn in turns] == [True, True]
+        assert [item["type"] for item in turns[-1]["input"]] == ["function_call_output"]
+        assert "hi" in setup.requests[-1].results[-1]
+        assert "Look." in setup.requests[-1].text_of_role("user")

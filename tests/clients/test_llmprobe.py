@@ -18,7 +18,6 @@ from tests.support.clients.scripted_model import Call, Dialect, ErrorReply, Repl
 
 LLMPROBE = Client("llmprobe", "npm:llmprobe")
 UNSUPPORTED = {
-    "responses-background",  # the gateway refuses it
     "responses-mcp-tools",  # llmprobe never asks
     "responses-rate-limit-headers",  # the provider has none to pass on
     "responses-reasoning-roundtrip",  # llmprobe asks only where there is Chat Completions

@@ -1,7 +1,7 @@
 """Every recorded answer of every protocol is decoded completely, at any chunk boundaries.
 
-What a recording carries is told by a second reader of its protocol (`tests/naive_*.py`). What only
-one protocol knows is asked in a file of its own.
+What a recording carries is told by a second reader of its protocol
+(`tests/support/reference_readers`). What only one protocol knows is asked in a file of its own.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cache
 from typing import get_args
 
@@ -19,32 +19,10 @@ from openai.types.responses import ResponseOutputItem
 from tests.support.corpus import ABSENT, RECORDINGS, Case, cases
 from tests.support.openai_sdk_check import check_with_sdk
 from tests.support.recordings import Document, events_of, every, final, streams
-from tests.support.reference_readers import anthropic as reference_anthropic
-from tests.support.reference_readers import bedrock as reference_bedrock
-from tests.support.reference_readers import chat as reference_chat
-from tests.support.reference_readers import cohere as reference_cohere
-from tests.support.reference_readers import gemini as reference_gemini
-from tests.support.reference_readers import ollama as reference_ollama
-from tests.support.reference_readers import responses as reference_responses
-from tests.support.reference_readers.recorded_response import (
-    Block,
-    RecordedOutput,
-    RecordedResponse,
-)
+from tests.support.reference_readers.recorded_response import Block
+from tests.support.reference_readers.table import OUTPUT_READERS, READERS
 from tests.support.stream_validator import check
 
-OUTPUT_READERS: Mapping[str, Callable[[bytes], RecordedOutput]] = {
-    "anthropic": reference_anthropic.read,
-    "bedrock": reference_bedrock.read,
-    "chat": reference_chat.read,
-    "cohere": reference_cohere.read,
-    "gemini": reference_gemini.read,
-    "ollama": reference_ollama.read,
-}
-READERS: Mapping[str, Callable[[bytes], RecordedResponse]] = {
-    **OUTPUT_READERS,
-    "responses": reference_responses.read,  # its items are compared whole, in a file of their own
-}
 FEATURES: Mapping[str, str] = {
     "anthropic": "text reasoning parallel_tool_calls redacted_thinking error",
     "bedrock": "text reasoning tool_calls parallel_tool_calls citations",

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,51 +12,17 @@ from antiphon.errors import (
     ChainCycle,
     ChainNotFound,
     ChainTooDeep,
+    ChainUnfinished,
     InvalidRequest,
     StoreRefused,
 )
 from antiphon.store import item_references as reference
 from antiphon.store.chain import build_history
-from antiphon.store.store import Store, StoreLimits, Turn
-from antiphon.store.url import open_store
+from antiphon.store.store import Turn
+from tests.support.store_backends import Backend
 from tests.support.turns import Clock, build_chain, chain_ids, turn
 
 pytestmark = pytest.mark.anyio
-
-
-class Backend:
-    """Opens stores of one kind, and closes them at the end."""
-
-    def __init__(self, url: str, clock: Clock) -> None:
-        self.url = url
-        self.clock = clock
-        self._opened: list[Store] = []
-
-    async def open(self, **limits: Any) -> Store:
-        store = open_store(self.url, now=self.clock, limits=StoreLimits(**limits))
-        await store.open()
-        self._opened.append(store)
-        return store
-
-    async def close(self) -> None:
-        for store in self._opened:
-            await store.close()
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture(params=["memory", "sqlite"])
-async def backend(
-    request: pytest.FixtureRequest, tmp_path: Path, clock: Clock
-) -> AsyncIterator[Backend]:
-    urls = {"memory": "memory://", "sqlite": f"sqlite:///{tmp_path}/turns.sqlite"}
-    backend = Backend(urls[request.param], clock)
-    yield backend
-    await backend.close()
-
 
 # --- saving and loading ---------------------------------------------------------------------------
 
@@ -160,6 +124,17 @@ async def test_an_unfinished_turn_can_be_a_parent(backend: Backend, status: str)
     await store.save(turn("b", "a"))
     texts = [item["content"] for item in build_history(await store.chain("b"))]
     assert texts == ["to a", "from a", "to b", "from b"]
+
+
+@pytest.mark.parametrize("status", ["queued", "in_progress"])
+async def test_a_turn_that_has_not_ended_cannot_be_continued(backend: Backend, status: str) -> None:
+    store = await backend.open()
+    await store.save(turn("a", status=status))
+    await store.save(turn("b", "a"))
+    for id in ("a", "b"):
+        with pytest.raises(ChainUnfinished) as caught:
+            await store.chain(id)
+        assert (caught.value.status, caught.value.response_id) == (400, "a")
 
 
 async def test_a_missing_parent_is_reported_as_by_the_api(backend: Backend) -> None:

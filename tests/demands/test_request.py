@@ -144,11 +144,11 @@ async def test_theme_18_schemas_are_reduced_to_what_gemini_supports(tmp_path: Pa
 async def test_theme_20_unsupported_parameters_have_a_diagnostic(tmp_path: Path) -> None:
     async with configured(tmp_path, send_json(200, WHOLE), kind="deepseek") as setup:
         header = await diagnostics_header(
-            setup, top_logprobs=3, service_tier="priority", truncation="auto"
+            setup, top_logprobs=3, service_tier="priority", text={"verbosity": "low"}
         )
-        assert not {"service_tier", "truncation"} & set(setup.last_body)
+        assert not {"service_tier", "verbosity"} & set(setup.last_body)
     assert "param.ignored:service_tier" in header
-    assert "param.ignored:truncation" in header
+    assert "param.ignored:text.verbosity" in header
 
 
 async def test_theme_20_a_tool_with_an_unsupported_restriction_is_refused(

@@ -12,11 +12,12 @@ from tests.support.commands import run
 from tests.support.demand_scripts import scripts_in_turn
 from tests.support.gateways import replaced, running, settings
 from tests.support.upstream import DONE, HELLO_WORLD, chunk, send_frames, upstream, usage
+from tests.support.web_sockets import ask, create_frame
 
 
 async def test_theme_15_the_catalog_describes_each_model(tmp_path: Path) -> None:
     """Both shapes in one answer, from the provider's own data."""
-    entry = ProviderConfig(kind="deepseek", api_keys=["k"])
+    entry = ProviderConfig(kind="deepseek", base_url="http://127.0.0.1:1", api_keys=["k"])
     config = replaced(settings(tmp_path), providers={"deepseek": entry})
     async with running(config) as gateway:
         url = f"{gateway.base_url}/models?client_version=0.166.0"
@@ -73,8 +74,14 @@ async def test_theme_23_an_upstream_that_fails_in_band_is_failed_over(tmp_path: 
     assert text(final_response(events)) == "Hello, world"
 
 
-async def test_theme_26_a_websocket_probe_is_answered_with_426(tmp_path: Path) -> None:
-    async with checked_gateway(tmp_path, send_frames(HELLO_WORLD)) as setup:
+async def test_theme_26_a_websocket_is_served_or_refused_at_once(tmp_path: Path) -> None:
+    async with (
+        checked_gateway(tmp_path, send_frames(HELLO_WORLD)) as setup,
+        setup.gateway.client.ws_connect(f"{setup.gateway.base_url}/responses") as socket,
+    ):
+        frames = await ask(socket, create_frame(model="m"))
+        assert text(frames[-1]["response"]) == "Hello, world"
+    async with checked_gateway(tmp_path, send_frames(HELLO_WORLD), websocket=False) as setup:
         upgrade = {"connection": "Upgrade", "upgrade": "websocket"}
         url = f"{setup.gateway.base_url}/responses"
         async with setup.gateway.client.get(url, headers=upgrade) as response:

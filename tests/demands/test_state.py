@@ -1,4 +1,4 @@
-"""Reasoning state, prompt prefixes and call ids: themes 1, 2, 4, 8, 19, 24, 28."""
+"""Reasoning state, prompt prefixes and call ids: themes 1, 2, 4, 7, 8, 19, 24, 28."""
 
 from __future__ import annotations
 
@@ -23,7 +23,13 @@ from tests.support.scripted_providers.chat import ScriptedChat
 from tests.support.scripted_providers.gemini import ScriptedGemini
 from tests.support.scripted_providers.responses import ScriptedResponses
 from tests.support.scripted_providers.scripted_provider import ScriptedProvider, native_tail
-from tests.support.scripted_providers.session import SESSION, echo_items, request_body, result_items
+from tests.support.scripted_providers.session import (
+    SESSION,
+    Turn,
+    echo_items,
+    request_body,
+    result_items,
+)
 from tests.support.upstream import HELLO_WORLD, send_frames
 
 
@@ -98,6 +104,18 @@ async def test_theme_04_foreign_encrypted_content_is_left_out_with_a_diagnostic(
         sent = setup.upstream.requests[-1].raw
         assert encrypted.encode() not in sent
         assert scripted.problems(sent) == []
+
+
+async def test_theme_07_remote_compaction_gives_one_item_that_is_continued(tmp_path: Path) -> None:
+    summary = Turn(1, text="The word is heron.")
+    for kind, model, scripted in NEXT:
+        script = native_turns(scripted, [summary, summary, Turn(2, text="Heron.")])
+        async with configured(tmp_path / kind, script, kind=kind) as setup:
+            thread = [user("The word?"), {"type": "compaction_trigger"}]
+            [item] = await continue_thread(setup, model, thread)
+            assert item["type"] == "compaction"
+            await continue_thread(setup, model, [user("The word?"), item])
+            assert "The word is heron." in setup.upstream.requests[-1].raw.decode()
 
 
 async def test_theme_08_a_longer_thread_begins_with_the_bytes_of_the_shorter_one(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -22,11 +23,12 @@ from agents import (
     function_tool,
     set_tracing_disabled,
 )
+from agents.memory import OpenAIResponsesCompactionSession
 from openai import AsyncOpenAI
 from pydantic import BaseModel
 
 from antiphon.config import ModelConfig
-from tests.support.checked_gateway import CheckedGateway, configured
+from tests.support.checked_gateway import CheckedGateway, checked_gateway, configured
 from tests.support.openai_client import echo_client, openai_client, scripted_client
 from tests.support.upstream import (
     DONE,
@@ -178,6 +180,28 @@ async def test_a_session_of_several_turns(tmp_path: Path) -> None:
             session.close()
         roles = [message["role"] for message in setup.last_body["messages"]]
         assert roles == ["user", "assistant", "user", "assistant", "user"]
+
+
+async def test_a_session_is_compacted(tmp_path: Path) -> None:
+    """The session replaces its items by what the gateway answers, and continues from that."""
+    empty: dict[str, Any] = {name: [] for name in ("decisions", "open_work", "files_touched")}
+    summary = {"goal": "Count.", **empty, "facts": ["One was said."], "last_user_wishes": []}
+    written = (chunk({"content": json.dumps(summary)}), chunk({}, "stop"), usage(), DONE)
+    script = scripts_in_turn(HELLO_WORLD, written, HELLO_WORLD)
+    async with checked_gateway(tmp_path, script) as setup:
+        async with openai_client(setup.gateway, strict=False) as client:
+            store = SQLiteSession("s", tmp_path / "session.db")
+            session = OpenAIResponsesCompactionSession(
+                "s", store, client=client, model="gpt-x", should_trigger_compaction=lambda _: False
+            )
+            await Runner.run(agent(client, "m"), "One", session=session, run_config=QUIET)
+            await session.run_compaction({"force": True})
+            await Runner.run(agent(client, "m"), "Two", session=session, run_config=QUIET)
+            store.close()
+        said = [message["content"] for message in setup.last_body["messages"]]
+    assert said[-1] == "Two"
+    assert "One was said." in said[1]
+    assert "Hello world" not in "".join(said)
 
 
 async def test_a_chain_by_id(tmp_path: Path) -> None:

@@ -220,7 +220,7 @@ async def test_the_store_has_the_turn_and_no_key(tmp_path: Path) -> None:
         {"input": PROMPT, "tools": PROMPT},
         {"input": [{"role": PROMPT, "content": PROMPT}]},
         {"input": PROMPT, "previous_response_id": "resp_unknown"},
-        {"input": PROMPT, "background": True},
+        {"input": PROMPT, "background": True, "store": False},
         {"input": {PROMPT: 1}},
     ],
 )

@@ -39,11 +39,16 @@ def send_request(base_url: str, model: str, **more: object) -> str:
 # --- in a pipe ------------------------------------------------------------------------------------
 
 
-def test_help_imports_no_server_and_no_http_client(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("args", "loaded"), [(["--help"], []), (["codex", "--help"], ["rich"])], ids=str
+)
+def test_a_command_without_requests_imports_no_server_and_no_http_client(
+    args: list[str], loaded: list[str], tmp_path: Path
+) -> None:
     code = (
         "import sys, contextlib\n"
         "from antiphon.cli.main import main\n"
-        "with contextlib.suppress(SystemExit): main(['--help'])\n"
+        f"with contextlib.suppress(SystemExit): main({args})\n"
         "print(sorted({'aiohttp', 'asyncio', 'rich', 'sqlite3', 'uvloop'} & {*sys.modules}))\n"
     )
     done = subprocess.run(
@@ -54,7 +59,7 @@ def test_help_imports_no_server_and_no_http_client(tmp_path: Path) -> None:
         check=True,
         timeout=PATIENCE_S,
     )
-    assert done.stdout.decode().splitlines()[-1] == "[]"
+    assert done.stdout.decode().splitlines()[-1] == str(loaded)
 
 
 @pytest.mark.parametrize(

@@ -201,7 +201,7 @@ async def test_a_client_disconnect_is_logged(late_gateway: SharedGateway) -> Non
     late_gateway.gateway.log.clear()
     await disconnect_and_measure(late_gateway, StalledProvider(*HELLO), events(3), stream=True)
     [entry] = late_gateway.gateway.log
-    assert (entry.event, entry.facts["events"]) == ("response.cancelled", 5)
+    assert (entry.event, entry.facts["events"]) == ("response.cancelled", 9)  # its end included
     assert entry.facts["request_id"].startswith("req_")
 
 

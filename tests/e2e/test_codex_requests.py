@@ -113,15 +113,6 @@ async def test_every_tool_that_codex_offers_can_be_called(tmp_path: Path) -> Non
         assert called == offered
 
 
-async def test_a_websocket_upgrade_is_rejected_so_that_codex_uses_http(
-    codex_gateway: CheckedGateway,
-) -> None:
-    upgrade = {"connection": "Upgrade", "upgrade": "websocket", "sec-websocket-version": "13"}
-    url = f"{codex_gateway.gateway.base_url}/responses"
-    async with codex_gateway.gateway.client.get(url, headers=upgrade) as response:
-        assert (response.status, (await response.json())["error"]["param"]) == (426, None)
-
-
 MODEL_INFO = """
     slug display_name supported_reasoning_levels shell_type visibility supported_in_api priority
     support_verbosity truncation_policy experimental_supported_tools base_instructions

@@ -12,7 +12,8 @@ from openai.types.responses import ResponseFunctionToolCall, ResponseReasoningIt
 from openai.types.responses.tool_param import ToolParam
 from pydantic import BaseModel
 
-from tests.support.openai_client import echo_client, scripted_client
+from tests.support.gateways import running, settings
+from tests.support.openai_client import echo_client, openai_client, scripted_client
 from tests.support.upstream import DONE, HELLO_WORLD, chunk, send_frames, usage
 
 WEATHER: ToolParam = {
@@ -339,6 +340,43 @@ async def test_a_refusal_is_a_refusal_part(tmp_path: Path, streamed: bool) -> No
         assert message.content[0].type == "refusal"
         assert message.content[0].refusal == "I would rather not."
         assert answer.output_text == ""
+
+
+# Compaction
+
+
+async def test_a_compacted_thread_is_the_input_of_the_next(tmp_path: Path) -> None:
+    """A user's message in the output is the API's own shape, which its strict types reject."""
+    async with (
+        running(settings(tmp_path)) as gateway,
+        openai_client(gateway, strict=False) as client,
+    ):
+        compacted = await client.responses.compact(
+            model="echo/echo",
+            input=[
+                {"role": "user", "content": "Which port?"},
+                {"role": "assistant", "content": "It is 8123."},
+            ],
+        )
+        assert compacted.object == "response.compaction"
+        assert [item.type for item in compacted.output] == ["message", "compaction"]
+        assert compacted.usage.total_tokens > 0
+        items: Any = [item.to_dict(warnings=False) for item in compacted.output]
+        answer = await client.responses.create(model="echo/echo", input=items)
+        assert "It is 8123." in answer.output_text
+
+
+async def test_a_compaction_is_valid_in_strict_mode(tmp_path: Path) -> None:
+    async with echo_client(tmp_path) as client:
+        items: Any = [{"role": "assistant", "content": "It is 8123."}]
+        compacted = await client.responses.compact(model="echo/echo", input=items)
+        [item] = compacted.output
+        assert item.type == "compaction"
+        assert item.id.startswith("cmp_")
+        turn = await client.responses.create(
+            model="echo/echo", input=[*items, {"type": "compaction_trigger"}]
+        )
+        assert [item.type for item in turn.output] == ["compaction"]
 
 
 # Models

@@ -169,8 +169,8 @@ async def test_a_wrong_key_is_a_400_for_codex(tmp_path: Path) -> None:
     assert for_codex.error["code"] == for_python.error["code"] == "invalid_api_key"
 
 
-async def test_a_websocket_is_still_answered_with_426(tmp_path: Path) -> None:
-    async with serving(tmp_path, send_frames(HELLO_WORLD)) as gateway:
+async def test_a_websocket_that_is_switched_off_is_still_a_426(tmp_path: Path) -> None:
+    async with serving(tmp_path, send_frames(HELLO_WORLD), websocket=False) as gateway:
         headers = {**CODEX, "connection": "upgrade", "upgrade": "websocket"}
         answer = await send_raw(gateway, "GET", "/v1/responses", None, **headers)
     assert (answer.status, error_code(answer)) == (426, None)

@@ -181,13 +181,3 @@ async def test_a_reference_to_an_unknown_item_is_a_400_and_is_not_sent(
         assert (status, error.get("param")) == (400, "input[1].id")
         assert "'msg_x'" in error["message"]
         assert setup.upstream.requests == []
-
-
-async def test_a_compaction_that_cannot_be_made_is_a_400_with_advice(tmp_path: Path) -> None:
-    async with checked_gateway(tmp_path, HELLO) as setup:
-        items = [{"role": "user", "content": "Hello?"}, {"type": "compaction_trigger"}]
-        status, error = error_of(await setup.post(input=items))
-        assert (status, error.get("param")) == (400, "input[1]")
-        assert error["code"] == "unsupported_parameter"
-        assert "compaction_trigger" in error["message"]
-        assert setup.upstream.requests == []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from antiphon.config import ModelConfig, ProviderConfig
 from antiphon.providers.registry import SPECS
 from tests.support.client_answers import post_request
 from tests.support.gateways import replaced, running, settings
+from tests.support.recordings import comparable
 from tests.support.upstream import Connection, ReceivedRequest, upstream
 
 Document = dict[str, Any]
@@ -118,14 +118,3 @@ async def test_a_replay_gives_what_the_client_received(
         assert comparable(events) == comparable(answer.events)
     else:
         assert comparable(events[-1]["response"]) == comparable(answer.response)
-
-
-def comparable(document: Any) -> Any:
-    """Without times and sealed state, and with ids in the order in which they appear."""
-    text = re.sub(r'"(created_at|completed_at)": \d+', r'"\1": 0', json.dumps(document))
-    text = re.sub(r', "encrypted_content": "[^"]*"', "", text)
-    seen: dict[str, str] = {}
-    for found in re.findall(r'"((?:resp|msg|rs|fc|ctc|sh)_\w+)"', text):
-        seen.setdefault(found, f"id_{len(seen)}")
-        text = text.replace(f'"{found}"', f'"{seen[found]}"')
-    return json.loads(text)

@@ -33,7 +33,6 @@ UNSUPPORTED: list[tuple[Document, Document]] = [
     ({"frequency_penalty": 1}, {"frequency_penalty": 0.0}),
     ({"top_logprobs": 3}, {"top_logprobs": 0}),
     ({"max_output_tokens": 99}, {"max_output_tokens": None}),
-    ({"max_tool_calls": 2}, {"max_tool_calls": None}),
     ({"truncation": "auto"}, {"truncation": "disabled"}),
     ({"service_tier": "priority"}, {"service_tier": "default"}),
     ({"service_tier": "flex"}, {"service_tier": "default"}),

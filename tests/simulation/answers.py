@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 import msgspec
 
 from tests.support import corpus, native_answers
 from tests.support.dialect_samples.aws_event_stream import exception
+from tests.support.reference_readers.table import READERS
 from tests.support.scripted_providers.scripted_provider import ScriptedProvider, sse
 from tests.support.scripted_providers.session import Turn, weather
 from tests.support.scripted_providers.table import SCRIPTED_PROVIDERS
@@ -19,6 +20,8 @@ from tests.support.vendor_answers import build_usage, build_whole_answer
 DIALECTS = ("chat", "anthropic", "bedrock", "gemini", "ollama", "cohere", "responses")
 JSON = "application/json"
 _LARGEST_RECORDING = 24 * 1024
+_OPERATIONS = ("create", "converse-stream", "converse", "chat", "v2")
+"""Those that the gateway uses."""
 
 _WHOLE: Mapping[str, bytes] = {
     "chat": build_whole_answer(build_usage()),
@@ -38,13 +41,24 @@ _VARIANTS: Mapping[str, tuple[ScriptedProvider, ...]] = {
 }
 
 
+_CUT_SHORT: Mapping[str, tuple[bytes, bytes]] = {
+    "chat": (b'"finish_reason":"stop"', b'"finish_reason":"length"'),
+    "anthropic": (b'"stop_reason":"end_turn"', b'"stop_reason":"max_tokens"'),
+    "gemini": (b'"finishReason":"STOP"', b'"finishReason":"MAX_TOKENS"'),
+    "ollama": (b'"done_reason":"stop"', b'"done_reason":"length"'),
+    "cohere": (b'"finish_reason":"COMPLETE"', b'"finish_reason":"MAX_TOKENS"'),
+}
+"""The finish reasons of a whole text, and of one that has reached a limit."""
+
+
 @dataclass(frozen=True)
 class UpstreamAnswer:
     """The body of an answer that has no fault."""
 
     content_type: str
     data: bytes
-    is_recorded: bool = False
+    status: str = "completed"
+    """With which it reaches a client that reads it whole."""
 
 
 def generate(rng: random.Random, dialect: str, label: str, *, stream: bool) -> UpstreamAnswer:
@@ -61,6 +75,14 @@ def generate(rng: random.Random, dialect: str, label: str, *, stream: bool) -> U
     return UpstreamAnswer(scripted.content_type, scripted.stream_bytes(turn))
 
 
+def cut_short(dialect: str, answer: UpstreamAnswer) -> UpstreamAnswer:
+    """Let a generated answer end at a limit of tokens, where its text is all it has."""
+    whole, short = _CUT_SHORT.get(dialect, (b"", b""))
+    if not whole or whole not in answer.data:
+        return answer
+    return replace(answer, data=answer.data.replace(whole, short), status="incomplete")
+
+
 @cache
 def _recordings(dialect: str, stream: bool) -> tuple[UpstreamAnswer, ...]:
     types = {
@@ -69,11 +91,14 @@ def _recordings(dialect: str, stream: bool) -> tuple[UpstreamAnswer, ...]:
         "eventstream": "application/vnd.amazon.eventstream",
     }
     return tuple(
-        UpstreamAnswer(types.get(case.meta["wire"], JSON), case.data, is_recorded=True)
+        UpstreamAnswer(
+            types.get(case.meta["wire"], JSON), case.data, str(READERS[dialect](case.data).status)
+        )
         for case in corpus.cases(dialect)
         if case.meta["http_status"] == 200
         and case.meta["streaming"] == stream
-        and case.meta.get("operation") in (None, "create", "converse-stream", "converse", "chat")
+        and case.meta["operation"] in _OPERATIONS
+        and case.meta["wire"] != "json-array"  # the gateway always asks for server-sent events
         and len(case.data) <= _LARGEST_RECORDING
     )
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
+from tests.simulation.lifecycle.oracles import LIFECYCLE
+from tests.simulation.limits.oracles import LIMITS
 from tests.simulation.liveness import LIVENESS
+from tests.simulation.reloads.oracles import RELOADS
 from tests.simulation.safety import SAFETY, Oracle
 from tests.simulation.world import World, simulated
 
-ORACLES: tuple[Oracle, ...] = (*SAFETY, *LIVENESS)
+ORACLES: tuple[Oracle, ...] = (*SAFETY, *LIVENESS, *LIFECYCLE, *LIMITS, *RELOADS)
 
 
 @dataclass(frozen=True)
@@ -37,7 +40,7 @@ def run_seed(seed: int, *, use_corpus: bool = False, keep_lines: bool = False) -
         violations = tuple(violations_of(world))
         return Report(
             seed=seed,
-            streams=len(history.exchanges),
+            streams=len(history.exchanges) + sum(each.is_stream for each in history.visits),
             virtual_s=world.loop.time(),
             digest=world.digest(),
             violations=violations,

@@ -167,7 +167,7 @@ class ClientConnection(asyncio.Protocol):
             if found is None:
                 return
         if (response := exchange.response) is not None and exchange.stored is None:
-            stored = self._disk.read_response(response["id"])
+            stored = self._disk.read_response(response.get("id", ""))
             exchange.stored = {} if stored is None else stored
         if not self.told.done():
             self.told.set_result(None)
@@ -201,14 +201,14 @@ class ClientConnection(asyncio.Protocol):
             self.told.set_result(None)
 
 
-def encode_request(exchange: Exchange, key: str, agent: str) -> bytes:
-    body = msgspec.json.encode(exchange.request)
+def encode_request(exchange: Exchange, key: str) -> bytes:
+    body = msgspec.json.encode(exchange.request) if exchange.method == "POST" else b""
     lines = (
-        "POST /v1/responses HTTP/1.1",
+        f"{exchange.method} {exchange.path} HTTP/1.1",
         "host: gateway",
         f"authorization: Bearer {key}",
         "content-type: application/json",
-        f"user-agent: {agent}",
+        f"user-agent: {exchange.agent}",
         f"content-length: {len(body)}",
         "",
         "",
@@ -217,11 +217,12 @@ def encode_request(exchange: Exchange, key: str, agent: str) -> bytes:
 
 
 async def connect_client(
-    loop: VirtualLoop, address: Address, connection: ClientConnection, exchange: Exchange
+    loop: VirtualLoop, address: Address, connection: asyncio.Protocol, exchange: Exchange
 ) -> bool:
     """Connect; False if the gateway does not listen."""
     try:
-        await loop.connect(address, connection)
+        transport = await loop.connect(address, connection)
+        exchange.process = transport.peer.process_name
     except ConnectionError:
         exchange.outcome, exchange.ended = "unreachable", loop.time()
         return False

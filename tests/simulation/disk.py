@@ -14,14 +14,17 @@ import sqlite3
 import tempfile
 import zlib
 from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from antiphon.store.redact import Redactor
-from antiphon.store.sqlite import SCHEMA, SQLiteStore
+from antiphon.store.run_log import UNFINISHED
+from antiphon.store.sqlite import SQLiteStore
 from antiphon.store.sqlite_file import WatchedConnection, connect
+from antiphon.store.sqlite_schema import SCHEMA
 from antiphon.store.sqlite_writer import BatchWriter, Job, T, _QueuedJob, _set_futures
 from antiphon.store.store import StoreLimits
 from antiphon.store.trace.table import EncodedRow
@@ -49,7 +52,7 @@ class Disk:
         self.delay: Callable[[], float] = lambda: 0.001
         self.faults: dict[str, int] = {}
         self._reader: sqlite3.Connection | None = None
-        shutil.copyfile(_empty_database(), self.path)
+        self.path.write_bytes(_empty_database())
 
     @property
     def path(self) -> Path:
@@ -88,29 +91,29 @@ class Disk:
             Path(f"{self.path}-wal").write_bytes(log.read_bytes() + torn)
 
     def read_response(self, response_id: str) -> dict[str, Any] | None:
-        """Read a stored response from the file; None if there is none."""
-        if self._reader is None:
-            self._reader = sqlite3.connect(f"file:{self.path}?mode=ro", uri=True)
-        found = self._reader.execute("SELECT body FROM turn WHERE id = ?", (response_id,))
-        row = found.fetchone()
-        if row is None:
+        """Read a stored response from the file; None if there is none, or it has not ended."""
+        rows = self.query("SELECT body FROM turn WHERE id = ?", response_id)
+        if not rows:
             return None
+        row = rows[0]
         body = row[0] if row[0].startswith(b"{") else zlib.decompress(row[0])
         response: dict[str, Any] = msgspec.json.decode(body)["response"]
-        return response
+        return None if response["status"] in UNFINISHED else response
+
+    def query(self, statement: str, *values: object) -> list[Any]:
+        """Read rows from the file."""
+        if self._reader is None:
+            self._reader = sqlite3.connect(f"file:{self.path}?mode=ro", uri=True)
+        return self._reader.execute(statement, values).fetchall()
 
 
-_TEMPLATE: list[Path] = []
-
-
-def _empty_database() -> Path:
+@cache
+def _empty_database() -> bytes:
     """Make a database with its schema, once: every world begins with a copy."""
-    if not _TEMPLATE:
-        directory = Path(tempfile.mkdtemp(prefix="antiphon-empty-", dir=memory_directory()))
-        path = directory / "turns.db"
+    with tempfile.TemporaryDirectory(dir=memory_directory()) as directory:
+        path = Path(directory) / "turns.db"
         connect(path, SCHEMA, synchronous="FULL").close()
-        _TEMPLATE.append(path)
-    return _TEMPLATE[0]
+        return path.read_bytes()
 
 
 class _FailingConnection:
@@ -152,12 +155,15 @@ class LoopWriter(BatchWriter):
         self._disk = disk
         self._is_scheduled = False
         self._is_dead = False
+        self.stalled_until = 0.0
 
     async def open(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._file.get()
 
     async def run(self, job: Job[T]) -> T:
+        if self._is_dead:
+            raise asyncio.CancelledError  # nothing of a killed process goes on
         result = super().run(job)
         self._schedule()
         return await result
@@ -189,7 +195,8 @@ class LoopWriter(BatchWriter):
     def _schedule(self) -> None:
         if not self._is_scheduled and self._loop is not None:
             self._is_scheduled = True
-            self._loop.call_later(self._disk.delay(), self._flush)
+            stalled_s = self.stalled_until - self._loop.time()
+            self._loop.call_later(max(self._disk.delay(), stalled_s), self._flush)
 
     def _take_jobs(self) -> list[_QueuedJob]:
         return [queued for queued in self._take_batch(0.0) if queued is not None]

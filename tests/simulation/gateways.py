@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Sized
 from contextlib import AsyncExitStack
-from contextvars import copy_context
+from contextvars import Context, copy_context
+from typing import Any
 
 from antiphon.config import Config
 from antiphon.engine.engine import Engine
 from antiphon.engine.runtime import RandomIds, Runtime
+from antiphon.engine.services import Services
 from antiphon.engine.tracing import Tracer
+from antiphon.errors import ConfigError
 from antiphon.pipeline.log import Entry
 from antiphon.server.serve import GatewayServer
 from antiphon.server.wiring import open_engine
@@ -21,10 +25,14 @@ from tests.simulation.virtual_loop import EPOCH, PROCESS, Process, VirtualLoop
 
 def make_runtime(loop: VirtualLoop, rng: random.Random) -> Runtime:
     """Make a runtime whose clock is virtual and whose ids and randomness come from the seed."""
+
+    def now() -> int:
+        return EPOCH + int(loop.time())
+
     return Runtime(
-        new_id=RandomIds(rng.randbytes),
+        new_id=RandomIds(rng.randbytes, now),
         new_nonce=rng.randbytes,
-        now=lambda: EPOCH + int(loop.time()),
+        now=now,
         now_ms=lambda: EPOCH * 1000 + int(loop.time() * 1000),
         epoch_s=lambda: EPOCH + loop.time(),
         monotonic=loop.time,
@@ -50,12 +58,16 @@ class SimulatedGateway:
         self.is_stopping = False
         self.stopped_at: float | None = None
         self._loop = loop
-        self._config = config
+        self.config = config
         self._history = history
         self._rng = rng
         self._runtime = make_runtime(loop, rng)
         self._writer: LoopWriter
+        self._server: GatewayServer
+        self._started: asyncio.Future[None] | None = None
         self._disk = disk
+        self._file: Config | None = None
+        self._context: Context
         keys = [key for entry in config.providers.values() for key in entry.api_keys]
         self.trace = TraceRows(self._runtime.now_ms, [*keys, *config.server.api_keys.values()])
         self._resources = AsyncExitStack()
@@ -64,9 +76,9 @@ class SimulatedGateway:
 
     async def start(self) -> None:
         """Start the process; returns once it accepts connections."""
-        context = copy_context()
+        context = self._context = copy_context()
         context.run(PROCESS.set, self.process)
-        started = self._loop.create_future()
+        started = self._started = self._loop.create_future()
         self._running = asyncio.Task(self._main(started), loop=self._loop, context=context)
         await started
 
@@ -82,12 +94,67 @@ class SimulatedGateway:
         if not self._running.cancelled():
             self._running.result()
 
-    async def kill(self) -> None:
-        """Send SIGKILL, and keep the disk as it was at that moment."""
+    async def reload(self, file: Config | None) -> None:
+        """Send SIGHUP and wait until it was handled; without a file, the configuration is wrong."""
+        self._file = file
+        assert self._server.reloader is not None
+        reloading = self._server.reloader.reload_and_log()
+        await asyncio.wait((self._loop.create_task(reloading, context=self._context),))
+
+    def _load(self) -> Config:
+        if self._file is None:
+            raise ConfigError("the file cannot be read")
+        return self._file
+
+    @property
+    def services(self) -> Services:
+        """Those of the configuration in effect."""
+        return self._server._application.service.engine.services
+
+    def stall(self, seconds: float) -> None:
+        """Let its disk stand still for a while."""
+        self._writer.stalled_until = self._loop.time() + seconds
+
+    @property
+    def holder(self) -> str:
+        """The name under which it holds its runs."""
+        return self._server._application.live.lease.holder
+
+    @property
+    def is_started(self) -> bool:
+        return self._started is not None and self._started.done()
+
+    def find_held(self) -> list[str]:
+        """What the lifecycle of its responses still holds, although nothing runs."""
+        service = self._server._application.service
+        live, background = service.live, service.live.background
+        free = range(self.config.background.max_running)[background._free :]
+        held: dict[str, Sized] = {
+            "drivers": live.drivers,
+            "leases of runs": live.lease._held - {""},  # the empty one is that of a claim
+            "responses that wait for room": background._waiting,
+            "places of running responses": [] if background._tasks else free,
+            "responses that wait for their client": service.attach._waiting,
+            "locks of conversations": service.conversation_locks._held,
+            "requests that count as running": self._counted(),
+        }
+        return [
+            f"{self.process.name}: {len(found)} {name}" for name, found in held.items() if found
+        ]
+
+    def _counted(self) -> list[str]:
+        """The requests of limited clients that count as running."""
+        limiter: Any = self.services.accounting.limiter
+        counts = () if limiter is None else limiter._counters._clients.values()
+        return [request_id for each in counts for request_id in each.running]
+
+    async def kill(self, *, is_alone: bool) -> None:
+        """Send SIGKILL; if no other process uses the disk, keep it as it was at that moment."""
         assert self._running is not None
         self.is_stopping = True
         self._writer.kill(self._rng)
-        self._disk.crash()
+        if is_alone:
+            self._disk.crash()
         self.process.kill()
         self._running.cancel()
         await asyncio.wait((self._running,))
@@ -101,11 +168,11 @@ class SimulatedGateway:
         """What `antiphon serve` does, without its signals and its garbage collector."""
         store, self._writer = make_store(self._disk, self._runtime.now)
         tracer = Tracer(self.trace, self._runtime.now_ms)
-        opened = open_engine(self._config, {}, self.emit, self._runtime, store=store, tracer=tracer)
+        opened = open_engine(self.config, {}, self.emit, self._runtime, store=store, tracer=tracer)
         async with opened as self.engine:
-            gateway = GatewayServer(self.engine, self._config)
-            await gateway.start()
+            self._server = GatewayServer(self.engine, self.config, self._load)
+            await self._server.start()
             started.set_result(None)
             await self._stop.wait()
-            await gateway.stop()
+            await self._server.stop()
         self.stopped_at = self._loop.time()

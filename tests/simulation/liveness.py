@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from tests.simulation.plan import list_keys
 from tests.simulation.records import Exchange
-from tests.simulation.safety import Oracle, streams
+from tests.simulation.safety import Oracle, describe, streams
 from tests.simulation.world import World
 
 _SLACK_S = 1.0  # for latencies of network and disk
@@ -26,20 +26,26 @@ def answers_end_in_time(world: World) -> Iterator[str]:
     stream_s = timeouts.total_s
     whole_s = world.config.attempts.max_s + timeouts.total_s
     for exchange in world.history.exchanges:
-        if exchange.outcome != "complete":
+        if exchange.outcome != "complete" or exchange.is_background:
             continue
         limit_s = stream_s if exchange.is_stream else whole_s
-        limit_s += exchange.paused_s + 2 * world.longest_save_s + _SLACK_S
+        limit_s += exchange.paused_s + _saves_s(world, exchange) + _SLACK_S
         taken_s = exchange.ended - exchange.began
         if taken_s > limit_s:
             yield f"exchange {exchange.number}: took {taken_s:.1f} s of {limit_s:.1f} s"
 
 
+def _saves_s(world: World, exchange: Exchange) -> float:
+    """How long the store may take, from the beginning to the end: a lock, the start, the turn."""
+    saves = 4 if exchange.request.get("conversation") else 2
+    return saves * world.longest_save_s + world.stalled_s.get(exchange.process, 0.0)
+
+
 def streams_begin_in_time(world: World) -> Iterator[str]:
     """A streamed request gets the head of its answer within `commit_after_s`."""
-    limit_s = world.config.server.commit_after_s + 2 * world.longest_save_s + _SLACK_S
     for exchange in world.history.exchanges:
-        if exchange.is_stream and exchange.head_at is not None:
+        if exchange.is_stream and exchange.head_at is not None and not exchange.is_background:
+            limit_s = world.config.server.commit_after_s + _saves_s(world, exchange) + _SLACK_S
             taken_s = exchange.head_at - exchange.began
             if taken_s > limit_s:
                 yield f"exchange {exchange.number}: head after {taken_s:.1f} s"
@@ -51,15 +57,21 @@ def silence_is_filled(world: World) -> Iterator[str]:
     for exchange in streams(world):
         silence_s = exchange.longest_silence_s - exchange.paused_s
         if silence_s > limit_s:
-            yield f"exchange {exchange.number}: silent for {silence_s:.1f} s"
+            yield f"{describe(exchange)}: silent for {silence_s:.1f} s"
 
 
 def upstreams_are_closed(world: World) -> Iterator[str]:
-    """An upstream is closed within 100 ms of the loss of its client."""
-    limit_s = _CLOSE_S + 4 * world.plan.latency_s
+    """An upstream is closed within 100 ms of the loss of its client, or of the end of the window in
+    which the client may come back. A background response goes on."""
+    again = {retry.first.question for retry in world.lifecycle.retries}
     for number, calls in world.history.calls_of().items():
         if number < 0 or (closed_at := world.history.exchanges[number].closed_at) is None:
             continue
+        exchange = world.history.exchanges[number]
+        if exchange.is_background or number in again:
+            continue
+        limit_s = _CLOSE_S + 4 * world.plan.latency_s
+        limit_s += world.config.attach.window_s if exchange.may_attach else 0.0
         for call in calls:
             if _is_open_at(call.lost_at, call.finished_at, closed_at + limit_s):
                 yield f"exchange {number}: call {call.number} is open after its client's loss"
@@ -95,7 +107,7 @@ def _has_no_key(world: World, probe: Exchange, provider: str) -> bool:
         for call in world.history.calls
         if call.provider == provider
         and call.rests_until == math.inf
-        and world.history.exchanges[call.exchange].process == probe.process
+        and call.process == probe.process
     }
     return len(rejected) == len(list_keys(provider))
 
@@ -123,11 +135,12 @@ def traces_are_finished(world: World) -> Iterator[str]:
 
 def everyone_is_answered(world: World) -> Iterator[str]:
     """Every exchange has an outcome at the end of the world."""
-    yield from (f"exchange {each.number}: no outcome" for each in _unanswered(world))
+    yield from (f"{describe(each)}: no outcome" for each in _unanswered(world))
 
 
 def _unanswered(world: World) -> list[Exchange]:
-    return [each for each in world.history.exchanges if not each.outcome]
+    exchanges = (*world.history.exchanges, *world.history.visits)
+    return [each for each in exchanges if not each.outcome]
 
 
 LIVENESS: tuple[Oracle, ...] = (

@@ -26,6 +26,8 @@ class MemoryTransport(asyncio.Transport):
         self._address = side[2]
         self._latency_s = latency_s
         self.peer: MemoryTransport
+        self.process_name = ""
+        """The process that this end belongs to; empty for an actor of the world."""
         self.is_lost = False
         """Whether the protocol has been told that the connection is over."""
         self.lost_at: float | None = None

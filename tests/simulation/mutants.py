@@ -2,6 +2,7 @@
 
     python -m tests.simulation.mutants            # all of them
     python -m tests.simulation.mutants NAME …     # some
+    python -m tests.simulation.mutants --record   # keep the seeds that have found them
 
 A mutant replaces one attribute of one class or module while its worlds run; the source on the disk
 stays as it is. This is the only place where the project's code is patched: planting defects is its
@@ -10,16 +11,23 @@ purpose.
 
 from __future__ import annotations
 
+import argparse
 import asyncio
+import multiprocessing
+import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain, count
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
+import antiphon.core.stream.machine as machine_module
 import antiphon.engine.answer as answer_module
 import antiphon.server.event_stream as event_stream_module
 from antiphon.engine.answer import Answer
@@ -33,33 +41,20 @@ from antiphon.engine.tracing import RunTrace
 from antiphon.engine.upstream import HTTPUpstream
 from antiphon.errors import InvalidRequest, UpstreamError
 from antiphon.pipeline.log import LogStage
+from antiphon.runs.driver import RunDriver
 from antiphon.server.event_stream import EventStream
 from antiphon.store.sqlite import SQLiteStore
 from antiphon.wire.events import TERMINAL_EVENTS
 from antiphon.wire.sse import SSEEncoder
+from tests.simulation.lifecycle.mutants import LIFECYCLE_MUTANTS
+from tests.simulation.limits.mutants import LIMIT_MUTANTS
+from tests.simulation.mutant import Mutant, do_nothing
 from tests.simulation.plan import DIVIDES_STORE, TENANTS
-from tests.simulation.simulate import manual_collection, run_seeds, write
+from tests.simulation.reloads.mutants import RELOAD_MUTANTS
+from tests.simulation.simulate import run_seeds, stop_collection, write
 
 MOST_STREAMS = 10_000
-Patch = Callable[[Any], Any]
-"""Makes the mutated attribute from the original one."""
-
-
-@dataclass(frozen=True)
-class Mutant:
-    name: str
-    owner: Any
-    attribute: str
-    patch: Patch
-
-    @contextmanager
-    def planted(self) -> Iterator[None]:
-        original = self.owner.__dict__[self.attribute]
-        setattr(self.owner, self.attribute, self.patch(original))
-        try:
-            yield
-        finally:
-            setattr(self.owner, self.attribute, original)
+SEEDS = Path(__file__).with_name("mutant_seeds.json")
 
 
 @dataclass(frozen=True)
@@ -69,10 +64,6 @@ class Finding:
     streams: int
     seed: int | None = None
     violation: str = ""
-
-
-def do_nothing(_: Any) -> Callable[..., None]:
-    return lambda *arguments, **options: None
 
 
 def _second_terminal_event(original: Any) -> Any:
@@ -92,24 +83,26 @@ def _sequence_gap(original: Any) -> Any:
 
 
 def _save_nothing(_: Any) -> Any:
-    async def save(self: Answer, response: Any) -> bool:
-        return True
+    async def save(self: Answer, response: Any, events: Any) -> Any:
+        return events
 
     return save
 
 
 def _save_later(original: Any) -> Any:
-    async def save(self: Answer, response: Any) -> bool:
-        saving = asyncio.get_running_loop().create_task(original(self, response))
-        return not saving.done()
+    saving = set()
+
+    async def save(self: Answer, response: Any, events: Any) -> Any:
+        saving.add(asyncio.get_running_loop().create_task(original(self, response, events)))
+        return events
 
     return save
 
 
 def _save_something_else(original: Any) -> Any:
-    async def save(self: SQLiteStore, turn: Any) -> None:
+    async def save(self: SQLiteStore, turn: Any, **options: Any) -> None:
         changed = {**turn.response, "status": "in_progress"}
-        await original(self, msgspec.structs.replace(turn, response=changed))
+        await original(self, msgspec.structs.replace(turn, response=changed), **options)
 
     return save
 
@@ -195,11 +188,10 @@ def _store_always(original: Any) -> Any:
 
 
 def _wait_for_provider(original: Any) -> Any:
-    def init(self: EventStream, run: Any, profile: Any, config: Any, report: Any) -> None:
-        patient = msgspec.structs.replace(config, commit_after_s=1000.0)
-        original(self, run, profile, patient, report)
+    async def open(self: RunDriver, commit_after_s: float) -> None:
+        await original(self, 1000.0)
 
-    return init
+    return open
 
 
 def _raise_in_log(original: Any) -> Any:
@@ -213,6 +205,14 @@ def _raise_in_log(original: Any) -> Any:
 
 def _key_in_log(_: Any) -> Any:
     return property(lambda self: self._key)
+
+
+def _end_at_a_limit(original: Any) -> Any:
+    return lambda reason: original("length" if reason == "end_turn" else reason)
+
+
+def _end_well(original: Any) -> Any:
+    return lambda reason: original("stop" if reason == "length" else reason)
 
 
 async def _close_no_session(self: HTTPUpstream) -> None:
@@ -237,7 +237,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant("a timer never fires", InactivityTimer, "_fire", do_nothing),
     Mutant("no total timeout", Run, "_set_deadline", do_nothing),
     Mutant("no keep-alive", EventStream, "_on_silence", do_nothing),
-    Mutant("the answer waits for its provider", EventStream, "__init__", _wait_for_provider),
+    Mutant("the answer waits for its provider", RunDriver, "open", _wait_for_provider),
     Mutant("nothing is saved", Answer, "_save", _save_nothing),
     Mutant("saved after the terminal event", Answer, "_save", _save_later),
     Mutant("something else is saved", SQLiteStore, "save", _save_something_else),
@@ -266,35 +266,67 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant("a trace is not finished", RunTrace, "finish", do_nothing),
     Mutant("a run stays active", ActiveRuns, "discard", do_nothing),
     Mutant("an exception in a stage", LogStage, "on_terminal", _raise_in_log),
+    Mutant("a whole answer is incomplete", machine_module, "map_finish_reason", _end_at_a_limit),
+    Mutant("an answer cut short is whole", machine_module, "map_finish_reason", _end_well),
+    *LIFECYCLE_MUTANTS,
+    *LIMIT_MUTANTS,
+    *RELOAD_MUTANTS,
 )
 
 
-def find(mutant: Mutant, *, first: int = 0, most_streams: int = MOST_STREAMS) -> Finding:
-    """Run worlds with a mutant until a rule is violated."""
-    streams, seed = 0, first
+def find(mutant: Mutant, *, most_streams: int = MOST_STREAMS) -> Finding:
+    """Run worlds with a mutant until a rule is violated; first the one that has found it before."""
+    known = read_seeds().get(mutant.name)
+    streams, seeds = 0, chain(() if known is None else (known,), count())
     with mutant.planted():
         while streams < most_streams:
-            [report] = run_seeds([seed], False)
+            [report] = run_seeds([seed := next(seeds)], False)
             streams += report.streams
             if report.violations:
                 return Finding(streams, seed, report.violations[0])
-            seed += 1
     return Finding(streams)
 
 
-def main(names: Sequence[str]) -> int:
+def find_named(name: str) -> Finding:
+    """Find a mutant, in a worker process."""
+    return find(next(mutant for mutant in MUTANTS if mutant.name == name))
+
+
+def read_seeds() -> dict[str, int]:
+    """Read in which world each mutant was found first; a hint only, as worlds change."""
+    return msgspec.json.decode(SEEDS.read_bytes(), type=dict[str, int])
+
+
+def _record(findings: Mapping[str, Finding]) -> None:
+    found = {name: each.seed for name, each in findings.items() if each.seed is not None}
+    seeds = msgspec.json.encode(read_seeds() | found, order="sorted")
+    SEEDS.write_bytes(msgspec.json.format(seeds) + b"\n")
+
+
+def main(arguments: Sequence[str]) -> int:
+    options = _parse(arguments)
     began = time.monotonic()
-    missed = []
-    chosen = [mutant for mutant in MUTANTS if not names or mutant.name in names]
-    with manual_collection():
-        for mutant in chosen:
-            finding = find(mutant)
-            if finding.seed is None:
-                missed.append(mutant.name)
-            write(f"{mutant.name}: {finding.streams} streams, {finding.violation or 'NOT FOUND'}")
+    names = [each.name for each in MUTANTS if not options.names or each.name in options.names]
+    findings = {}
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(options.workers, context, stop_collection) as pool:
+        for name, finding in zip(names, pool.map(find_named, names), strict=True):
+            findings[name] = finding
+            write(f"{name}: {finding.streams} streams, {finding.violation or 'NOT FOUND'}")
     taken_s = time.monotonic() - began
-    write(f"\n{len(chosen) - len(missed)} of {len(chosen)} mutants found in {taken_s:.0f} s")
+    missed = [name for name, finding in findings.items() if finding.seed is None]
+    write(f"\n{len(names) - len(missed)} of {len(names)} mutants found in {taken_s:.0f} s")
+    if options.record:
+        _record(findings)
     return 1 if missed else 0
+
+
+def _parse(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="make mutants")
+    parser.add_argument("names", nargs="*", help="these only")
+    parser.add_argument("--workers", type=int, default=os.cpu_count())
+    parser.add_argument("--record", action="store_true", help=f"write the seeds to {SEEDS.name}")
+    return parser.parse_args(arguments)
 
 
 if __name__ == "__main__":

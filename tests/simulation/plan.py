@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 from dataclasses import dataclass
 from inspect import signature
 
+from msgspec.structs import replace
+
 from antiphon.config import (
+    AttachConfig,
     AttemptConfig,
+    BackgroundConfig,
     CapsuleConfig,
+    ClientLimitConfig,
     Config,
+    LimitConfig,
     ProviderConfig,
     ServerConfig,
     StoreConfig,
@@ -21,7 +28,11 @@ from tests.simulation.answers import DIALECTS
 from tests.simulation.virtual_loop import Address
 
 GATEWAY: Address = ("127.0.0.1", 8484)
+SECOND_GATEWAY: Address = ("127.0.0.1", 8485)
 TENANTS = {"alice": "sk-client-alice-0001", "bob": "sk-client-bob-0002"}
+LIMITED = "carol"
+"""A client whose requests are limited."""
+KEYS = {**TENANTS, LIMITED: "sk-client-carol-0003"}
 DIVIDES_STORE = "client" in signature(SQLiteStore.chain).parameters
 """Whether stored responses belong to the client that made them."""
 MODELS = {
@@ -33,6 +44,9 @@ MODELS = {
     "cohere": "command-a-03-2025",
     "responses": "m",
 }
+MOVING = "moving"
+"""The name of a model that each configuration gives to another provider."""
+FIRST_PROVIDER = "chat"
 ADDRESSES: dict[str, Address] = {
     name: (f"10.0.0.{number}", 80) for number, name in enumerate(DIALECTS, 1)
 }
@@ -51,6 +65,14 @@ class Plan:
     disk: str
     """`good`, `slow`, `failing` or `full`."""
     latency_s: float
+    processes: int
+    """One gateway, or two on the same database."""
+    stall_at_s: float | None
+    """When the disk of a process stands still for longer than its lease."""
+
+    @property
+    def addresses(self) -> tuple[Address, ...]:
+        return (GATEWAY, SECOND_GATEWAY)[: self.processes]
 
 
 def list_keys(name: str) -> list[str]:
@@ -66,8 +88,8 @@ def key_name(key: str) -> str:
 
 
 def make_plan(seed: int) -> Plan:
-    rng = random.Random(f"plan {seed}")
-    return Plan(
+    rng, lifecycle = random.Random(f"plan {seed}"), random.Random(f"lifecycle {seed}")
+    plan = Plan(
         seed=seed,
         config=_make_config(rng),
         conversations=rng.choice((6, 8, 10)),
@@ -77,6 +99,28 @@ def make_plan(seed: int) -> Plan:
         operator_at_s=rng.uniform(1.0, 40.0),
         disk=rng.choice(("good", "good", "slow", "failing", "full")),
         latency_s=rng.choice((0.0, 0.001, 0.02)),
+        processes=lifecycle.choice((1, 2)),
+        stall_at_s=lifecycle.uniform(2.0, 30.0) if lifecycle.random() < 0.25 else None,
+    )
+    config = _add_limits(random.Random(f"limits {seed}"), _add_lifecycle(lifecycle, plan))
+    return dataclasses.replace(plan, config=config)
+
+
+def _add_limits(rng: random.Random, config: Config) -> Config:
+    limits = ClientLimitConfig(
+        requests_per_minute=rng.choice((None, 3, 8)),
+        tokens_per_minute=rng.choice((None, None, 60)),
+        max_streams=rng.choice((None, 1, 3)),
+    )
+    return replace(config, limits=LimitConfig(clients={LIMITED: limits}))
+
+
+def _add_lifecycle(rng: random.Random, plan: Plan) -> Config:
+    lease_s = 10.0 if plan.disk == "slow" else rng.choice((3.0, 10.0))  # longer than a save
+    return replace(
+        plan.config,
+        background=BackgroundConfig(max_running=rng.choice((1, 2, 8)), lease_s=lease_s),
+        attach=AttachConfig(window_s=rng.choice((3.0, 20.0))),
     )
 
 
@@ -94,13 +138,16 @@ def _make_config(rng: random.Random) -> Config:
         server=ServerConfig(
             host=GATEWAY[0],
             port=GATEWAY[1],
-            api_keys=dict(TENANTS),
+            api_keys=dict(KEYS),
             keepalive_s=rng.choice((2.0, 15.0)),
             commit_after_s=rng.choice((1.0, 4.0, 15.0)),
             shutdown_s=rng.choice((0.0, 3.0, 10.0)),
         ),
         providers={name: _make_provider(name, timeouts) for name in DIALECTS},
-        models={f"safe-{name}": f"{name}/{MODELS[name]}" for name in DIALECTS},
+        models={
+            **{f"safe-{name}": f"{name}/{MODELS[name]}" for name in DIALECTS},
+            MOVING: f"{FIRST_PROVIDER}/{MODELS[FIRST_PROVIDER]}",
+        },
         fallbacks={f"safe-{name}": [following[f"{name}/{MODELS[name]}"]] for name in DIALECTS},
         attempts=AttemptConfig(
             max_attempts=rng.choice((1, 2, 4)),
@@ -110,6 +157,7 @@ def _make_config(rng: random.Random) -> Config:
             reminders=rng.random() < 0.5,
         ),
         store=StoreConfig(url="memory://"),
+        attach=AttachConfig(clients=[]),  # no client of the simulation sends a request again
         trace=TraceConfig(enabled=False),
         capsule=CapsuleConfig(keys=["a key that only the simulation uses"]),
     )

@@ -29,6 +29,14 @@ class Exchange:
     """The gateway process that it was sent to."""
     request: Document
     began: float
+    method: str = "POST"
+    path: str = "/v1/responses"
+    agent: str = ""
+    is_websocket: bool = False
+    question: int = -1
+    """The number in the text of the request: its own, or that of the request that it repeats."""
+    after: int = -1
+    """The sequence number after which a stream was asked for."""
     behaviour: str = "reads"
     status: int = 0
     headers: dict[str, str] = field(default_factory=dict)
@@ -48,12 +56,44 @@ class Exchange:
     """How long the client did not read."""
     is_probe: bool = False
     knows_foreign: bool = False
-    """Whether the request names a response of another tenant."""
+    """Whether the request names a response of another tenant, or is a copy of its request."""
+    was_over: bool = False
+    """Whether the response had ended when its client sent the request again."""
     _events: list[Document] | None = None
 
     @property
     def is_stream(self) -> bool:
         return bool(self.request.get("stream"))
+
+    @property
+    def is_background(self) -> bool:
+        return bool(self.request.get("background"))
+
+    @property
+    def may_attach(self) -> bool:
+        """Whether the gateway keeps its response for a while if the connection is lost."""
+        is_codex = self.agent.startswith("codex")
+        return is_codex and self.is_stream and not self.is_websocket and not self.is_background
+
+    @property
+    def attached_to(self) -> str:
+        """The id of the response that the gateway says it has joined."""
+        return self.headers.get("antiphon-attached", "")
+
+    @property
+    def response_id(self) -> str:
+        """The id of the response, as soon as the client knows it."""
+        if self.status != 200:
+            return ""
+        if self.is_stream:
+            ids = (event["response"]["id"] for event in self.events if "response" in event)
+            return next(ids, "")
+        return str(self.response["id"]) if self.response is not None else ""
+
+    @property
+    def numbered(self) -> list[Document]:
+        """The events without keep-alives."""
+        return [event for event in self.events if event["type"] != "keepalive"]
 
     @property
     def request_id(self) -> str:
@@ -63,10 +103,13 @@ class Exchange:
     def events(self) -> list[Document]:
         """The events of a streamed answer, as far as they arrived."""
         if self._events is None or not self.ended:
-            frames = [bytes(frame) for frame in self.body.split(b"\n\n")[:-1]]
-            found = [frame.partition(b"data: ")[2] for frame in frames if b"data: " in frame]
+            found = [frame.partition(b"data: ")[2] for frame in self.frames if b"data: " in frame]
             self._events = [msgspec.json.decode(each) for each in found if each != b"[DONE]"]
         return self._events
+
+    @property
+    def frames(self) -> list[bytes]:
+        return [bytes(frame) for frame in self.body.split(b"\n\n")[:-1]]
 
     @property
     def response(self) -> Document | None:
@@ -105,13 +148,19 @@ class UpstreamCall:
     began: float
     path: str
     body: bytes
+    process: str = ""
+    """The gateway process that has made it."""
     fault: str = ""
     is_recorded: bool = False
     """Whether the answer comes from the corpus."""
+    status: str = "completed"
+    """With which the answer reaches a client that reads it, if it has no fault."""
     answered_at: float | None = None
     """When the whole error answer, or the first byte of another one, was sent."""
     rests_until: float = 0.0
     """Until when the key must not be used after this answer."""
+    may_rest: bool = False
+    """Whether the gateway may have read a rate limit in a recorded answer."""
     finished_at: float | None = None
     """When the upstream had sent its answer, or had closed."""
     lost_at: float | None = None
@@ -123,6 +172,9 @@ class History:
     """Everything that the oracles read."""
 
     exchanges: list[Exchange] = field(default_factory=list)
+    """Requests for a response."""
+    visits: list[Exchange] = field(default_factory=list)
+    """Other requests: retrieve, resume, cancel, delete, and conversations."""
     calls: list[UpstreamCall] = field(default_factory=list)
     faults: dict[str, int] = field(default_factory=dict)
     lines: list[tuple[float, str, str]] = field(default_factory=list)

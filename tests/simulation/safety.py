@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any
 
 import msgspec
 
-from tests.simulation.plan import TENANTS, key_name, list_keys
+from antiphon.runs.lease import PROCESS_LOST
+from tests.simulation.lifecycle.records import has_ended
+from tests.simulation.plan import KEYS, key_name, list_keys
 from tests.simulation.records import ANSWER, TERMINAL, Exchange, UpstreamCall
 from tests.simulation.world import World
 from tests.support.stream_validator import check
@@ -19,12 +22,27 @@ Oracle = Callable[[World], Iterator[str]]
 
 _LEARNED_S = 0.1  # after which the gateway has read an answer
 _CRASHES = ("gateway.bug", "request.failed")
-_FAILURES = ("upstream.failed", "attempt.failed", "response.failed")
+_STORE_FAILED = "store.failed"  # a disk that fails is no crash
+_OWN_EVENT = re.compile(r"response\.(output_text|refusal|reasoning|function_call|custom_tool_call)")
+"""Events that the gateway makes itself."""
+_FAILURES = ("upstream.failed", "attempt.failed", "response.failed", "request.failed")
 
 
 def streams(world: World) -> Iterator[Exchange]:
-    """The streamed answers that began."""
-    return (each for each in world.history.exchanges if each.is_stream and each.status == 200)
+    """The streamed answers that began, and what was read of them again."""
+    exchanges = (*world.history.exchanges, *world.history.visits)
+    return (each for each in exchanges if each.is_stream and each.status == 200)
+
+
+def describe(exchange: Exchange) -> str:
+    name = "exchange" if exchange.question >= 0 else f"{exchange.method} {exchange.path}, visit"
+    return f"{name} {exchange.number}"
+
+
+def is_deleted(world: World, exchange: Exchange) -> bool:
+    """Whether a client has asked for the deletion of the response."""
+    ids = (exchange.response_id, exchange.path.partition("?")[0].rpartition("/")[2])
+    return not world.lifecycle.deleted.isdisjoint(ids)
 
 
 def one_terminal_event(world: World) -> Iterator[str]:
@@ -34,42 +52,60 @@ def one_terminal_event(world: World) -> Iterator[str]:
         kinds = [event["type"] for event in exchange.events]
         ends = [number for number, kind in enumerate(kinds) if kind in TERMINAL]
         if len(ends) > 1 or (ends and ends[0] != len(kinds) - 1):
-            yield f"exchange {exchange.number}: terminal events at {ends} of {len(kinds)}"
+            yield f"{describe(exchange)}: terminal events at {ends} of {len(kinds)}"
         if exchange.outcome == "complete":
-            if not ends:
-                yield f"exchange {exchange.number}: ended without a terminal event"
+            if not ends and (kinds or exchange.after < 0):
+                yield f"{describe(exchange)}: ended without a terminal event"
             if not exchange.body.endswith(b"data: [DONE]\n\n"):
-                yield f"exchange {exchange.number}: ended without [DONE]"
+                yield f"{describe(exchange)}: ended without [DONE]"
 
 
 def gapless_numbers(world: World) -> Iterator[str]:
-    """The sequence numbers of a stream are 0, 1, 2 … without a gap or a repetition."""
+    """The sequence numbers of a stream are 0, 1, 2 … without a gap or a repetition, but that a
+    keep-alive repeats the last one."""
     for exchange in streams(world):
-        numbers = [event["sequence_number"] for event in exchange.events]
-        if numbers != [*range(len(numbers))]:
-            yield f"exchange {exchange.number}: sequence numbers {numbers}"
+        expected = exchange.after + 1
+        for event in exchange.events:
+            is_keepalive = event["type"] == "keepalive"
+            if event["sequence_number"] != expected - is_keepalive:
+                numbers = [event["sequence_number"] for event in exchange.events]
+                yield f"{describe(exchange)}: sequence numbers {numbers}"
+                break
+            expected += not is_keepalive
 
 
 def event_grammar(world: World) -> Iterator[str]:
     """A complete stream keeps every rule of the contract, and a whole answer its shape."""
+    calls = world.history.calls_of()
     for exchange in world.history.exchanges:
-        if exchange.status != 200 or exchange.outcome != "complete":
+        if exchange.status != 200 or exchange.outcome != "complete" or _is_orphan(world, exchange):
             continue
         try:
             if exchange.is_stream:
                 check(exchange.events)
-            else:
+            elif not exchange.is_background:
                 check_response(exchange.response or {}, "whole answer")
         except (AssertionError, KeyError) as error:
-            yield f"exchange {exchange.number}: {error!r}"
+            if not _is_passed_on(calls.get(exchange.question, []), str(error)):
+                yield f"exchange {exchange.number}: {error!r}"
+
+
+def _is_passed_on(calls: list[UpstreamCall], error: str) -> bool:
+    """Whether events of a provider's own tool, which are passed on as they are, have lost one."""
+    is_lost = bool(calls) and calls[-1].is_recorded and calls[-1].fault == "lost frame"
+    return is_lost and "is what was streamed" in error and not _OWN_EVENT.search(error)
 
 
 def whole_unless_stopped(world: World) -> Iterator[str]:
     """The gateway closes no connection before the end of its answer, unless its process ends."""
-    ended = {gateway.process.name for gateway in world.gateways if gateway.is_stopping}
-    for exchange in world.history.exchanges:
-        if exchange.outcome == "cut" and exchange.process not in ended:
-            yield f"exchange {exchange.number}: the gateway closed the connection"
+    for exchange in (*world.history.exchanges, *world.history.visits):
+        if exchange.outcome != "cut" or is_deleted(world, exchange):
+            continue
+        if exchange.process in world.stopped:
+            continue
+        is_kept = exchange.is_background or exchange.question < 0
+        if not (is_kept and world.may_lose_leases):  # else it may have been taken over
+            yield f"{describe(exchange)}: the gateway closed the connection"
 
 
 def told_is_stored(world: World) -> Iterator[str]:
@@ -78,18 +114,40 @@ def told_is_stored(world: World) -> Iterator[str]:
     for exchange in world.history.exchanges:
         if (told := exchange.response) is None or exchange.stored is None:
             continue
+        if not has_ended(told) or is_deleted(world, exchange):
+            continue
         if told["store"] and exchange.stored != told:
             state = "is different" if exchange.stored else "is missing"
             yield f"exchange {exchange.number}: the stored response {state}"
-        if not told["store"] and exchange.stored:
+        if not told["store"] and has_ended(exchange.stored) and not _was_lost(exchange.stored):
             yield f"exchange {exchange.number}: stored although `store` is false"
 
 
 def stored_never_changes(world: World) -> Iterator[str]:
     """A response that was stored is stored unchanged at the end, also after a crash."""
     for exchange in world.history.exchanges:
-        if exchange.stored and world.disk.read_response(exchange.stored["id"]) != exchange.stored:
+        stored = exchange.stored
+        if not stored or not has_ended(stored) or is_deleted(world, exchange):
+            continue
+        if _was_lost(stored) and not (exchange.response or stored)["store"]:
+            continue  # it is deleted when the disk works again
+        if world.disk.read_response(stored["id"]) != stored:
             yield f"exchange {exchange.number}: the stored response has changed or is gone"
+
+
+def _was_lost(response: dict[str, Any]) -> bool:
+    """Whether a response was ended by another process than the one that has generated it."""
+    return bool((response.get("error") or {}).get("message") == PROCESS_LOST)
+
+
+def _is_orphan(world: World, exchange: Exchange) -> bool:
+    """Whether a response may have been ended by a process that does not know its output."""
+    response = exchange.response or {}
+    is_cancelled = exchange.is_background and response.get("status") == "cancelled"
+    is_calm = (
+        world.plan.operator == "none" and world.plan.disk == "good" and not world.may_lose_leases
+    )
+    return _was_lost(response) or (is_cancelled and not is_calm)
 
 
 @cache
@@ -100,10 +158,13 @@ def _label_of(tenant: str) -> re.Pattern[bytes]:
 
 def tenants_apart(world: World) -> Iterator[str]:
     """No text of one client reaches another one, or a provider in another one's request."""
-    for exchange in world.history.exchanges:
-        for other in TENANTS:
+    exchanges = world.history.exchanges
+    for exchange in (*exchanges, *world.history.visits):
+        if exchange.question >= 0 and exchanges[exchange.question].tenant != exchange.tenant:
+            continue  # it has sent the text of another client itself
+        for other in KEYS:
             if other != exchange.tenant and _label_of(other).search(exchange.body):
-                yield f"exchange {exchange.number}: {exchange.tenant} received text of {other}"
+                yield f"{describe(exchange)}: {exchange.tenant} received text of {other}"
     for call in world.history.calls:
         if len(call.tenants) > 1:
             yield f"call {call.number}: holds text of {' and '.join(call.tenants)}"
@@ -123,10 +184,10 @@ def foreign_responses_are_hidden(world: World) -> Iterator[str]:
 def no_secret_leaves(world: World) -> Iterator[str]:
     """No API key is in anything that a client receives, in the log or in the trace."""
     keys = [key for entry in world.config.providers.values() for key in entry.api_keys]
-    secrets = [secret.partition(":")[2] or secret for secret in (*keys, *TENANTS.values())]
+    secrets = [secret.partition(":")[2] or secret for secret in (*keys, *KEYS.values())]
     places: list[tuple[str, bytes]] = [
-        (f"exchange {each.number}", bytes(each.body) + repr(each.headers).encode())
-        for each in world.history.exchanges
+        (describe(each), bytes(each.body) + repr(each.headers).encode())
+        for each in (*world.history.exchanges, *world.history.visits)
     ]
     places.append(("the log", msgspec.json.encode([entry for _, entry in world.history.log])))
     for gateway in world.gateways:
@@ -140,25 +201,27 @@ def no_secret_leaves(world: World) -> Iterator[str]:
 
 def resting_keys_are_not_used(world: World) -> Iterator[str]:
     """A key that its provider rejected or limited is not used while another key may be used."""
-    exchanges = world.history.exchanges
     seen: dict[tuple[str, str], list[UpstreamCall]] = {}
     for call in world.history.calls:
-        process = exchanges[call.exchange].process
-        earlier = seen.setdefault((process, call.provider), [])
+        earlier = seen.setdefault((call.process, call.provider), [])
         told = [each for each in earlier if each.rests_until > call.began]
-        resting = {each.key for each in told if _was_learned(each, exchanges, call.began)}
-        usable = {key_name(key) for key in list_keys(call.provider)} - {each.key for each in told}
+        resting = {each.key for each in told if _was_learned(each, world, call.began)}
+        doubtful = {each.key for each in (*told, *(one for one in earlier if one.may_rest))}
+        usable = {key_name(key) for key in list_keys(call.provider)} - doubtful
         if call.key in resting and usable:
             yield f"call {call.number}: {call.provider} key {call.key} is resting"
-        if call.rests_until:
+        if call.rests_until or call.may_rest:
             earlier.append(call)
 
 
-def _was_learned(call: UpstreamCall, exchanges: list[Exchange], now: float) -> bool:
+def _was_learned(call: UpstreamCall, world: World, now: float) -> bool:
     """Whether the gateway has read an answer before a time: its client was still there."""
     if call.answered_at is None or call.answered_at + _LEARNED_S > now:
         return False
-    closed_at = exchanges[call.exchange].closed_at
+    exchange = world.history.exchanges[call.exchange]
+    if exchange.is_background and world.may_lose_leases:
+        return False  # its run may have been taken over
+    closed_at = exchange.closed_at or world.lifecycle.find_end(exchange)
     return closed_at is None or closed_at > call.answered_at + _LEARNED_S
 
 
@@ -166,8 +229,9 @@ def attempts_within_limit(world: World) -> Iterator[str]:
     """A request causes at most `max_attempts` upstream calls in each of its rounds."""
     attempts = world.config.attempts
     limit = attempts.max_attempts * (2 if attempts.reminders else 1)
+    runs = Counter(each.question for each in world.history.exchanges if not each.attached_to)
     for number, calls in world.history.calls_of().items():
-        if len(calls) > limit:
+        if len(calls) > limit * runs[number]:
             yield f"exchange {number}: {len(calls)} upstream calls, allowed are {limit}"
 
 
@@ -177,7 +241,7 @@ def one_attempt_per_answer(world: World) -> Iterator[str]:
         if (response := exchange.response) is None:
             continue
         labels = set(ANSWER.findall(_text_of(response)))
-        if any(int(number) != exchange.number for number, _, _ in labels):
+        if any(int(number) != exchange.question for number, _, _ in labels):
             yield f"exchange {exchange.number}: text of another request: {sorted(labels)}"
         if len(labels) > 1:
             yield f"exchange {exchange.number}: text of several attempts: {sorted(labels)}"
@@ -188,30 +252,53 @@ def _text_of(response: dict[str, Any]) -> str:
     return " ".join(part.get("text", "") for part in parts)
 
 
+def has_arrived(call: UpstreamCall, exchange: Exchange) -> bool:
+    """Whether an answer has ended for its client as its provider says."""
+    response = exchange.response or {}
+    if call.status == "failed":
+        return exchange.status >= 400 or response.get("status") == "failed"
+    return bool(response.get("status") == call.status)
+
+
 def good_answers_arrive(world: World) -> Iterator[str]:
-    """An upstream answer without a fault reaches a client that reads it, complete."""
-    stopped = {gateway.process.name for gateway in world.gateways if gateway.is_stopping}
+    """An upstream answer without a fault reaches a client that reads it: complete, or cut off by
+    its provider for the reason that the provider gives."""
     for number, calls in world.history.calls_of().items():
         exchange = world.history.exchanges[number]
         last = calls[-1]
-        if last.fault or exchange.behaviour != "reads":
+        if last.fault or exchange.behaviour != "reads" or exchange.is_background:
             continue
-        if exchange.process in stopped and not exchange.is_probe:
+        if exchange.process in world.stopped and not exchange.is_probe:
+            continue
+        if _ran_out_of_time(world, exchange):
             continue
         label = f"ax{number}-{exchange.tenant}-{last.number}x"
-        response = exchange.response
-        if response is None or response["status"] != "completed":
-            yield f"exchange {number}: {exchange.result} after a good answer"
-        elif _must_show(exchange, last) and label not in _text_of(response):
+        if not has_arrived(last, exchange):
+            yield f"exchange {number}: {exchange.result} after a good answer ({last.status})"
+        elif _must_show(exchange, last) and label not in _text_of(exchange.response or {}):
             yield f"exchange {number}: the text {label} is missing"
+
+
+def _ran_out_of_time(world: World, exchange: Exchange) -> bool:
+    """Whether the total timeout ended a response, as after a long wait for the next attempt."""
+    total_s = next(iter(world.config.providers.values())).timeouts.total_s
+    error = (exchange.response or {}).get("error") or {}
+    is_late = exchange.ended - exchange.began >= total_s
+    return is_late and "raise the total timeout" in error.get("message", "")
 
 
 def _must_show(exchange: Exchange, call: UpstreamCall) -> bool:
     """Whether the text of an upstream call must be in the answer: not every model writes text
     beside a tool call, and recordings have no label."""
+    if call.is_recorded or not exchange.is_stream:
+        return False
     output = (exchange.response or {})["output"]
-    has_call = any(item["type"] == "function_call" for item in output)
-    return exchange.is_stream and not call.is_recorded and not has_call
+    return not any(item["type"] == "function_call" for item in output)
+
+
+def is_refused_by_limit(exchange: Exchange) -> bool:
+    """Whether a request was refused by a limit of its client, which the trace has and no log."""
+    return exchange.status == 429 and b"of [limits." in exchange.body
 
 
 def failures_have_reasons(world: World) -> Iterator[str]:
@@ -231,7 +318,11 @@ def failures_have_reasons(world: World) -> Iterator[str]:
     for exchange in world.history.exchanges:
         if exchange.process in killed or not _has_failed(exchange):
             continue
-        if exchange.request_id not in logged:
+        if _was_lost(exchange.response or {}) or exchange.attached_to:
+            continue  # its process cannot say why; or another request has the reason
+        if exchange.is_websocket and exchange.status == 200:
+            continue  # its request id is not known
+        if exchange.request_id not in logged and not is_refused_by_limit(exchange):
             yield f"exchange {exchange.number}: {exchange.result} without a reason in the log"
         if exchange.request_id not in traced:
             yield f"exchange {exchange.number}: {exchange.result} without a reason in the trace"
@@ -247,17 +338,17 @@ def _has_failed(exchange: Exchange) -> bool:
 
 def errors_have_their_shape(world: World) -> Iterator[str]:
     """An HTTP error is the API's error object, with a message."""
-    for exchange in world.history.exchanges:
-        if exchange.outcome == "complete" and exchange.status != 200:
+    for exchange in (*world.history.exchanges, *world.history.visits):
+        if exchange.outcome == "complete" and exchange.status not in (101, 200):
             error = msgspec.json.decode(exchange.body).get("error", {})
             if not error.get("message") or "type" not in error:
-                yield f"exchange {exchange.number}: HTTP {exchange.status} {bytes(exchange.body)!r}"
+                yield f"{describe(exchange)}: HTTP {exchange.status} {bytes(exchange.body)!r}"
 
 
 def no_crash(world: World) -> Iterator[str]:
     """No unexpected exception is raised in the gateway."""
     for name, entry in world.history.log:
-        if entry.event in _CRASHES:
+        if entry.event in _CRASHES and entry.facts.get("code") != _STORE_FAILED:
             yield f"{name}: {entry.event} {dict(entry.facts)}"
 
 

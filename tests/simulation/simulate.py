@@ -69,7 +69,7 @@ def manual_collection() -> Iterator[None]:
     if not gc.isenabled():
         yield
         return
-    _stop_collection()
+    stop_collection()
     try:
         yield
     finally:
@@ -77,7 +77,7 @@ def manual_collection() -> Iterator[None]:
         gc.unfreeze()
 
 
-def _stop_collection() -> None:
+def stop_collection() -> None:
     gc.collect()
     gc.freeze()
     gc.disable()
@@ -118,7 +118,7 @@ def _run_in_workers(
 ) -> None:
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(
-        arguments.workers, context, _stop_collection, max_tasks_per_child=_BATCHES_OF_A_WORKER
+        arguments.workers, context, stop_collection, max_tasks_per_child=_BATCHES_OF_A_WORKER
     ) as pool:
         pending: set[Future[list[Report]]] = {
             pool.submit(run_seeds, batch, arguments.corpus)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import random
 import re
-from typing import Any
 
-from tests.simulation.answers import draw_recording, generate
+from tests.simulation.answers import UpstreamAnswer, cut_short, draw_recording, generate
 from tests.simulation.memory_transport import MemoryTransport
 from tests.simulation.records import QUESTION, History, UpstreamCall
 from tests.simulation.upstream_faults import (
@@ -29,6 +28,7 @@ _KEY = re.compile(
 _RETRY_AFTER = re.compile(rb"retry-after: (\d+)")
 _RATE_LIMIT_REST_S = 60.0  # of a key, where the provider names no longer time
 _PERMISSION_REST_S = 300.0
+_CUT_SHORT_RATE = 0.1  # of the answers without a fault
 
 
 class UpstreamHost(Host):
@@ -103,7 +103,9 @@ class UpstreamHost(Host):
 
     def _decide(self, call: UpstreamCall, *, stream: bool) -> Script:
         rng = self.rng
-        draft = Draft(rng, self.dialect, self._answer(call, stream), call.key, self.idle_s)
+        answer = self._answer(call, stream)
+        call.status = answer.status
+        draft = Draft(rng, self.dialect, answer, call.key, self.idle_s)
         if call.key in self.dead_keys:
             call.fault = "status 401"
         elif rng.random() < self.fault_rate:
@@ -115,7 +117,7 @@ class UpstreamHost(Host):
             self.dead_keys.add(call.key)
         return FAULTS[call.fault][1](draft)
 
-    def _answer(self, call: UpstreamCall, stream: bool) -> Any:
+    def _answer(self, call: UpstreamCall, stream: bool) -> UpstreamAnswer:
         rng = self.rng
         recorded = rng.random() < 0.3
         if recorded and self._use_corpus and self.fault_rate:
@@ -125,10 +127,13 @@ class UpstreamHost(Host):
                 return answer
         tenant = call.tenants[-1] if call.tenants else "nobody"
         label = f"ax{call.exchange}-{tenant}-{call.number}x"
-        return generate(rng, self.dialect, label, stream=stream)
+        generated = generate(rng, self.dialect, label, stream=stream)
+        is_short = bool(self.fault_rate) and rng.random() < _CUT_SHORT_RATE
+        return cut_short(self.dialect, generated) if is_short else generated
 
     def _note_rest(self, call: UpstreamCall, script: Script) -> None:
         """Note how long the answer forbids the use of its key."""
+        call.may_rest = call.is_recorded and call.status == "failed"
         data = script[0].data if script else b""
         if data.startswith(b"HTTP/1.1 401"):
             call.rests_until = float("inf")
@@ -171,6 +176,8 @@ class UpstreamConnection(asyncio.Protocol):
             return
         self._buffer.clear()
         self._call, script = self._host.receive(request_head, body)
+        assert self._transport is not None
+        self._call.process = self._transport.peer.process_name
         self._script = script[::-1]
         self._next()
 

@@ -234,6 +234,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         for transport, process in ((ours, PROCESS.get()), (theirs, context.get(PROCESS))):
             if process is not None:
                 process.transports.append(transport)
+                transport.process_name = process.name
         return ours
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import aiohttp.connector
 import msgspec
+from msgspec.structs import replace
 
 from tests.simulation.clients import (
     READS,
@@ -24,10 +25,14 @@ from tests.simulation.clients import (
 )
 from tests.simulation.disk import Disk, memory_directory
 from tests.simulation.gateways import SimulatedGateway
+from tests.simulation.lifecycle.actors import make_actors
+from tests.simulation.lifecycle.background import audit_background
+from tests.simulation.lifecycle.conversations import audit_conversations
+from tests.simulation.lifecycle.records import Lifecycle
 from tests.simulation.plan import (
     ADDRESSES,
     DIVIDES_STORE,
-    GATEWAY,
+    KEYS,
     MODELS,
     TENANTS,
     Plan,
@@ -35,7 +40,7 @@ from tests.simulation.plan import (
 )
 from tests.simulation.records import Exchange, History
 from tests.simulation.upstreams import UpstreamHost
-from tests.simulation.virtual_loop import StuckError, VirtualLoop
+from tests.simulation.virtual_loop import Address, StuckError, VirtualLoop
 from tests.support.scripted_providers.session import TOOLS
 
 _LIMIT_S = 20_000.0
@@ -51,21 +56,27 @@ class World:
         self.config = plan.config
         self.history = History()
         self.loop = VirtualLoop(_LIMIT_S)
-        self.rng = random.Random(f"clients {plan.seed}")
-        self.disk = Disk(self._derive("disk"), directory)
+        self.disk = Disk(self.derive("disk"), directory)
         self.gateways: list[SimulatedGateway] = []
+        self.running: dict[Address, SimulatedGateway] = {}
+        """The newest process at each address."""
+        self.lifecycle = Lifecycle()
         self.hosts: dict[str, UpstreamHost] = {}
         self.stuck = ""
         self.longest_save_s = 0.01
+        self.stopped: set[str] = set()
+        """Processes that the operator has ended before the end of the world."""
+        self.stalled_s: dict[str, float] = {}
+        """For how long the disk of a process stood still."""
         self.leaks: list[str] = []
         """What was left when the gateway was idle, and after its end."""
         self._use_corpus = use_corpus
-        network = self._derive("network")
+        network = self.derive("network")
         self.loop.latency = lambda: plan.latency_s * network.random()
         self.loop.executor_delay = lambda: 0.001 * network.random()
-        self._set_up_disk(self._derive("disk faults"))
+        self._set_up_disk(self.derive("disk faults"))
 
-    def _derive(self, name: str) -> random.Random:
+    def derive(self, name: str) -> random.Random:
         """Make a generator of its own for a part of the world."""
         return random.Random(f"{name} {self.plan.seed}")
 
@@ -79,8 +90,9 @@ class World:
             self.disk.delay = lambda: 0.002 * rng.random() + 0.001
 
     @property
-    def gateway(self) -> SimulatedGateway:
-        return self.gateways[-1]
+    def may_lose_leases(self) -> bool:
+        """Whether a process may be unable to renew its lease although it works."""
+        return bool(self.stalled_s) or self.plan.disk == "full"
 
     def note(self, actor: str, what: str) -> None:
         self.history.lines.append((self.loop.time(), actor, what))
@@ -99,17 +111,22 @@ class World:
     async def main(self) -> None:
         for name, address in ADDRESSES.items():
             self._add_host(name, address)
-        await self._start_gateway()
+        for address in self.plan.addresses:
+            await self._start_gateway(address)
         actors = [self._converse(number) for number in range(self.plan.conversations)]
+        actors += [*make_actors(self), self._stall()]
         await asyncio.gather(*actors, self._operate(), self._disturb())
         await self._recover()
+        self.stopped |= {each.process.name for each in self.gateways if each.is_stopping}
+        await self._wait_until_idle()
         self._check_idle()
-        await self.gateway.terminate()
+        for gateway in self.running.values():
+            await gateway.terminate()
         await asyncio.sleep(1.0)  # for what is in flight on the network
         self._check_ended()
 
     def _add_host(self, name: str, address: tuple[str, int]) -> None:
-        rng = self._derive(name)
+        rng = self.derive(name)
         self.hosts[name] = UpstreamHost(
             self.loop,
             self.history,
@@ -121,13 +138,16 @@ class World:
             use_corpus=self._use_corpus,
         )
 
-    async def _start_gateway(self) -> None:
+    async def _start_gateway(self, address: Address) -> None:
         name = f"gateway {len(self.gateways) + 1}"
-        rng = self._derive(name)
-        self.gateways.append(
-            SimulatedGateway(name, self.loop, self.config, self.disk, self.history, rng)
+        server = replace(self.config.server, port=address[1])
+        config = replace(self.config, server=server)
+        gateway = SimulatedGateway(
+            name, self.loop, config, self.disk, self.history, self.derive(name)
         )
-        await self.gateway.start()
+        self.gateways.append(gateway)
+        self.running[address] = gateway
+        await gateway.start()
         self.note(name, "accepts connections")
 
     # The operator and the environment
@@ -136,26 +156,40 @@ class World:
         if self.plan.operator == "none":
             return
         await asyncio.sleep(self.plan.operator_at_s)
-        gateway, rng = self.gateway, self._derive("operator")
+        rng = self.derive("operator")
+        gateway = await self.lifecycle.find_busy(self, rng)
+        address = next(each for each, found in self.running.items() if found is gateway)
         self.note("operator", f"{self.plan.operator} {gateway.process.name}")
         self.history.count(f"gateway: {self.plan.operator}")
         if self.plan.operator == "kill":
-            await gateway.kill()
-            await asyncio.sleep(rng.choice((0.0, 0.5)))
-            await self._start_gateway()
+            self.lifecycle.note_kill(self, gateway)
+            await gateway.kill(is_alone=self.plan.processes == 1)
+            await asyncio.sleep(rng.choice((0.0, 0.5, 20.0)))
+            await self._start_gateway(address)
             return
         ending = asyncio.ensure_future(gateway.terminate())
         if rng.random() < 0.5:  # the next process starts while the last one finishes its streams
             await asyncio.sleep(0.1)
-            await self._start_gateway()
+            await self._start_gateway(address)
             await ending
         else:
             await ending
-            await self._start_gateway()
+            await self._start_gateway(address)
+
+    async def _stall(self) -> None:
+        """Let the disk of a process stand still until others take its runs over."""
+        if self.plan.stall_at_s is not None:
+            await asyncio.sleep(self.plan.stall_at_s)
+            gateway = await self.lifecycle.find_busy(self, self.derive("stall"))
+            self.note("environment", f"the disk of {gateway.process.name} stands still")
+            self.history.count("disk stands still")
+            stall_s = 3 * self.config.background.lease_s
+            self.stalled_s[gateway.process.name] = stall_s
+            gateway.stall(stall_s)
 
     async def _disturb(self) -> None:
         """Take a provider down for a while, let keys recover, fill the disk."""
-        rng = self._derive("disturbances")
+        rng = self.derive("disturbances")
         for _ in range(4):
             await asyncio.sleep(rng.uniform(1.0, 12.0))
             host = rng.choice([*self.hosts.values()])
@@ -174,35 +208,39 @@ class World:
         await asyncio.sleep(_REST_S)
         for name in self.hosts:
             request = {"model": f"safe-{name}", "stream": True}
-            exchange = self._new_exchange("alice", request)
+            exchange = self.new_exchange("alice", request)
             exchange.is_probe = True
-            await self._perform(exchange, READS)
+            await self.perform(exchange, READS, self.plan.addresses[0])
+        await audit_background(self)
+        await audit_conversations(self)
 
     # Clients
 
-    def _new_exchange(self, tenant: str, request: dict[str, object]) -> Exchange:
+    def new_exchange(self, tenant: str, request: dict[str, object]) -> Exchange:
         number = len(self.history.exchanges)
         text = f"Question qx{number}-{tenant}x, please."
         exchange = Exchange(
             number=number,
             tenant=tenant,
-            process=self.gateway.process.name,
-            request={**request, "input": text},
+            process="",
+            request={"input": text, **request},
             began=self.loop.time(),
+            agent=AGENTS[number % len(AGENTS)],
+            question=number,
         )
         self.history.exchanges.append(exchange)
         return exchange
 
     async def _converse(self, number: int) -> None:
-        rng = self._derive(f"conversation {number}")
+        rng = self.derive(f"conversation {number}")
         tenant = rng.choice([*TENANTS])
         await asyncio.sleep(rng.uniform(0.0, 10.0))
         previous: str | None = None
         for _ in range(self.plan.turns):
-            exchange = self._new_exchange(tenant, _draw_request(rng, previous))
+            exchange = self.new_exchange(tenant, draw_request(rng, previous))
             self._use_foreign_response(rng, exchange)
-            behaviour = draw_behaviour(rng)
-            await self._perform(exchange, behaviour, eager=rng.random() < 0.5)
+            behaviour, address = draw_behaviour(rng), rng.choice(self.plan.addresses)
+            await self.perform(exchange, behaviour, address, eager=rng.random() < 0.5)
             response = exchange.response
             if response is not None and response["store"] and rng.random() < 0.8:
                 previous = response["id"]
@@ -221,32 +259,48 @@ class World:
             exchange.request["previous_response_id"] = rng.choice(foreign)
             self.history.count("client continues a response of another")
 
-    async def _perform(
-        self, exchange: Exchange, behaviour: Behaviour, *, eager: bool = False
+    async def perform(
+        self, exchange: Exchange, behaviour: Behaviour, address: Address, *, eager: bool = False
     ) -> None:
         """Send one request; return with its terminal event (`eager`) or at its end."""
         exchange.behaviour = behaviour.name
         if behaviour is not READS:
             self.history.count(f"client {behaviour.name}")
         connection = ClientConnection(self.loop, self.disk, exchange, behaviour)
-        if not await connect_client(self.loop, GATEWAY, connection, exchange):
+        if not await connect_client(self.loop, address, connection, exchange):
             await asyncio.sleep(1.0)
             return
-        agent = AGENTS[exchange.number % len(AGENTS)]
-        connection.send(encode_request(exchange, TENANTS[exchange.tenant], agent))
+        connection.send(encode_request(exchange, KEYS[exchange.tenant]))
         await (connection.told if eager else connection.ended)
-        told = f"{exchange.number}: {exchange.request['model']} → {exchange.result}"
-        self.note(exchange.tenant, told)
+        what = exchange.request.get("model") or f"{exchange.method} {exchange.path}"
+        self.note(exchange.tenant, f"{exchange.number}: {what} → {exchange.result}")
 
     # What is left
 
+    async def _wait_until_idle(self) -> None:
+        """Wait until nothing is held; processes look for queued responses from time to time."""
+        for _ in range(200):
+            if not any(gateway.find_held() for gateway in self.running.values()):
+                return
+            await asyncio.sleep(0.1)
+
     def _check_idle(self) -> None:
-        """Note what an idle gateway still holds."""
-        services = self.gateway.engine.services
+        """Note what idle gateways still hold."""
+        self.leaks += self.lifecycle.find_leaks(self)
+        exchanges = self.history.exchanges
+        for gateway in self.running.values():
+            probed = {
+                call.provider
+                for call in self.history.calls
+                if call.process == gateway.process.name and exchanges[call.exchange].is_probe
+            }
+            self._check_idle_gateway(gateway, probed)
+
+    def _check_idle_gateway(self, gateway: SimulatedGateway, probed: set[str]) -> None:
+        services = gateway.services
         if len(services.active):
             self.leaks.append(f"{len(services.active)} active runs")
-        exchanges = self.history.exchanges
-        probed = {call.provider for call in self.history.calls if exchanges[call.exchange].is_probe}
+        self.leaks += gateway.find_held()
         for name, health in services.health._health.items():
             busy = {key: count for key, count in health.keyring.active.items() if count}
             if busy:
@@ -260,6 +314,8 @@ class World:
         """Note what the processes have left behind."""
         for gateway in self.gateways:
             process = gateway.process
+            if process.is_dead:
+                continue
             found = [
                 *(f"task {task.get_coro()!r}" for task in process.tasks),
                 *(f"timer {timer}" for timer in self.loop.timers_of(process)),
@@ -284,7 +340,7 @@ class World:
     def digest(self) -> str:
         """Return a hash of everything that was sent, received, logged and traced."""
         found = hashlib.sha256()
-        for exchange in self.history.exchanges:
+        for exchange in (*self.history.exchanges, *self.history.visits):
             found.update(b"%d %b" % (exchange.status, bytes(exchange.body)))
             found.update(repr((exchange.headers, exchange.outcome, exchange.ended)).encode())
         for call in self.history.calls:
@@ -298,7 +354,7 @@ class World:
         return found.hexdigest()
 
 
-def _draw_request(rng: random.Random, previous: str | None) -> dict[str, object]:
+def draw_request(rng: random.Random, previous: str | None) -> dict[str, object]:
     name = rng.choice([*MODELS])
     model = f"safe-{name}" if rng.random() < 0.6 else f"{name}/{MODELS[name]}"
     request: dict[str, object] = {"model": model, "stream": rng.random() < 0.85}

@@ -59,7 +59,8 @@ class OpenApplication:
         headers: Mapping[str, str] = LOCAL,
         remote: str = "127.0.0.1",
     ) -> HTTPResponse:
-        http = HTTPRequest.with_body(method, path, headers, body, remote)
+        path, _, query = path.partition("?")
+        http = HTTPRequest.with_body(method, path, headers, body, remote, query)
         return await self.application.handle(http)
 
     async def create(
@@ -81,7 +82,11 @@ async def open_application(config: Config | None = None) -> AsyncIterator[OpenAp
     log: list[Entry] = []
     config = config or echo_config()
     async with open_engine(config, {}, log.append) as engine:
-        yield OpenApplication(Application(engine, config), engine, log)
+        application = Application(engine, config)
+        try:
+            yield OpenApplication(application, engine, log)
+        finally:
+            await application.close()
 
 
 def document_of(response: HTTPResponse) -> Any:

@@ -33,7 +33,7 @@ CLIENT = {"originator": "codex_exec"}
 
 
 def answerable() -> dict[str, dict[str, Any]]:
-    """The bodies of all requests but those for a compaction, which is not supported."""
+    """The bodies of all requests but those for a compaction, whose answer is no message."""
     return {name: body for name, body in bodies().items() if not _is_compaction(body)}
 
 

@@ -20,12 +20,13 @@ SOURCE = Path(__file__).parents[2] / "src"
 COMMAND = (sys.executable, "-m", "antiphon.cli.main")
 PATIENCE_S = 30.0
 
-# Runs the rest of its arguments with standard input as the terminal that Ctrl-C comes from.
+# Runs the rest of its arguments with standard input as the terminal that Ctrl-C comes from. A test
+# run in the background ignores Ctrl-C, and its subprocesses would inherit that.
 _ON_OUR_TERMINAL = (
     sys.executable,
     "-Sc",
-    "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0);"
-    " os.execvp(sys.argv[1], sys.argv[1:])",
+    "import fcntl, os, signal, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0);"
+    " signal.signal(signal.SIGINT, signal.SIG_DFL); os.execvp(sys.argv[1], sys.argv[1:])",
 )
 
 

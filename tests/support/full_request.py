@@ -77,7 +77,7 @@ ITEMS: list[Document] = [
 ]
 
 SERVABLE_ITEMS = [item for item in ITEMS if item.get("type") != "compaction_trigger"]
-"""Items that a request may have: a compaction is refused."""
+"""Items of a request that is answered with a message, not with a compaction."""
 
 _CALLERS = ["direct", "programmatic"]
 _NETWORK: Document = {

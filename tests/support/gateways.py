@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +28,7 @@ from antiphon.engine.runtime import Runtime
 from antiphon.pipeline.log import Entry
 from antiphon.server.serve import GatewayServer
 from antiphon.server.wiring import open_engine
+from tests.support import postgres
 
 
 @dataclass
@@ -84,7 +85,7 @@ def settings(
         default_provider="up" if url else "echo",
         server=ServerConfig(port=0, **server),
         providers=providers,
-        store=StoreConfig(url=f"sqlite:///{tmp_path / 'turns.db'}"),
+        store=StoreConfig(url=store_url(tmp_path)),
         trace=TraceConfig(path=str(tmp_path / "trace.db")),
         capsule=CapsuleConfig(keys=["a key that only tests use"]),
         attempts=AttemptConfig(max_attempts=1),  # only tests of retries enable them
@@ -92,11 +93,23 @@ def settings(
     )
 
 
+def store_url(directory: Path) -> str:
+    """The store of a gateway: a file in its directory, or a schema (ANTIPHON_TEST_STORE)."""
+    if postgres.IS_TEST_STORE:
+        return postgres.url_of(directory)
+    return f"sqlite:///{directory / 'turns.db'}"
+
+
 @asynccontextmanager
-async def running(config: Config, runtime: Runtime | None = None) -> AsyncIterator[Running]:
+async def running(
+    config: Config,
+    runtime: Runtime | None = None,
+    load: Callable[[], Config] | None = None,
+) -> AsyncIterator[Running]:
+    """Run a gateway. `load` reads its configuration again."""
     log: list[Entry] = []
     async with open_engine(config, {}, log.append, runtime) as engine:
-        gateway = GatewayServer(engine, config)
+        gateway = GatewayServer(engine, config, load)
         await gateway.start()
         base_url = f"http://127.0.0.1:{gateway.port}/v1"
         async with aiohttp.ClientSession() as client:

@@ -78,15 +78,10 @@ class Mutant:
 def find_mutants(path: str, source: str) -> Iterator[tuple[Mutant, str]]:
     """Return each mutant of a module with its whole source."""
     lines = source.splitlines()
-    for position, node in enumerate(ast.walk(ast.parse(source))):
-        if not isinstance(node, ast.expr) or _mutate(node) is None:
+    for node in ast.walk(ast.parse(source)):
+        if not isinstance(node, ast.expr) or (replacement := _mutate(node)) is None:
             continue
-        tree = ast.parse(source)
-        changed = [*ast.walk(tree)][position]
-        before = ast.unparse(changed)
-        replacement = _mutate(changed)
-        assert replacement is not None
-        after = ast.unparse(replacement)
+        before, after = ast.unparse(node), ast.unparse(replacement)
         text = _splice(source, node, after)
         if text is not None:
             line = node.lineno

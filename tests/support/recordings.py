@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from functools import partial
 from typing import Any
@@ -84,3 +85,14 @@ def history_of(case: Case) -> tuple[Step, ...]:
     steps, lost = unseal_history(steps, issuer="p", model="m", unseal=partial(sealer.open, "local"))
     assert not lost
     return pair_calls(steps)[0]
+
+
+def comparable(document: Any) -> Any:
+    """Without times and sealed state, and with ids in the order in which they appear."""
+    text = re.sub(r'"(created_at|completed_at)": \d+', r'"\1": 0', json.dumps(document))
+    text = re.sub(r', "encrypted_content": "[^"]*"', "", text)
+    seen: dict[str, str] = {}
+    for found in re.findall(r'"((?:resp|msg|rs|fc|ctc|sh)_\w+)"', text):
+        seen.setdefault(found, f"id_{len(seen)}")
+        text = text.replace(f'"{found}"', f'"{seen[found]}"')
+    return json.loads(text)

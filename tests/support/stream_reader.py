@@ -25,9 +25,10 @@ class StreamReader:
         self._body = bytearray()
         self._seen = 0
 
-    async def post(self, body: Any, path: str = "/v1/responses") -> None:
+    async def post(self, body: Any, path: str = "/v1/responses", **headers: str) -> None:
         data = json.dumps(body).encode()
         head = f"POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+        head += "".join(f"{name}: {value}\r\n" for name, value in headers.items())
         self._writer.write(f"{head}content-length: {len(data)}\r\n\r\n".encode() + data)
         await self._writer.drain()
 

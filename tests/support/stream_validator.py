@@ -106,6 +106,7 @@ class _Validator:
     def __init__(self, events: Sequence[Event]) -> None:
         self.events = events
         self.number = 0
+        self.next_seq = 0
         self.items: list[_Item] = []
         self.running = False
 
@@ -123,7 +124,9 @@ class _Validator:
     def check_place(self, event: Event) -> None:
         kind, last = event["type"], self.number == len(self.events) - 1
         number = event.get("sequence_number")
-        self.demand(is_count(number) and number == self.number, "2", f"numbered {number}")
+        expected = self.next_seq - (kind == "keepalive")  # it repeats the last number
+        self.demand(is_count(number) and number == expected, "2", f"numbered {number}")
+        self.next_seq += kind != "keepalive"
         self.demand((kind == "response.created") == (self.number == 0), "1", "created comes first")
         self.demand(
             (kind in TERMINALS) == last, "3", "the terminal event is the last, and is there"

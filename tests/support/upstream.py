@@ -85,6 +85,8 @@ class Connection:
             pass
 
 
+_NO_MODELS = b'HTTP/1.1 200 OK\r\ncontent-length: 11\r\nconnection: close\r\n\r\n{"data":[]}'
+
 Script: TypeAlias = Callable[[ReceivedRequest, Connection], Awaitable[None]]
 
 
@@ -98,16 +100,23 @@ class Upstream:
 
 @asynccontextmanager
 async def upstream(script: Script) -> AsyncIterator[Upstream]:
-    """Run the script for every request; no task outlives the block."""
+    """Run the script for every request; no task outlives the block.
+
+    Model discovery asks whenever it wants to: it gets an empty list and is not counted."""
     tasks: set[asyncio.Task[Any]] = set()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
         tasks.add(task)
-        state.open_connections += 1
+        is_counted = False
         try:
             while (asked := await _read_request(reader)) is not None:
+                if asked.path.endswith("/models"):
+                    writer.write(_NO_MODELS)
+                    break
+                state.open_connections += not is_counted
+                is_counted = True
                 state.requests.append(asked)
                 await script(asked, Connection(reader, writer))
                 if writer.is_closing():
@@ -115,8 +124,8 @@ async def upstream(script: Script) -> AsyncIterator[Upstream]:
         except (ConnectionError, asyncio.IncompleteReadError):
             pass
         finally:
-            state.open_connections -= 1
-            if not state.open_connections:
+            state.open_connections -= is_counted
+            if is_counted and not state.open_connections:
                 state.all_closed.set()
             writer.close()
             tasks.discard(task)

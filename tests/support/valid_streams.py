@@ -89,7 +89,12 @@ def stream(*items: Item, end: str = "completed", queued: bool = False) -> list[D
 
 
 def numbered(events: list[Document]) -> list[Document]:
-    return [event | {"sequence_number": number} for number, event in enumerate(events)]
+    """Number the events; a keep-alive repeats the last number."""
+    following, result = 0, []
+    for event in events:
+        following += event.get("type") != "keepalive"
+        result.append(event | {"sequence_number": following - 1})
+    return result
 
 
 def _item(index: int, blank: Document, inner: list[Document], final: Document) -> BuiltItem:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 LIMIT_S = 10.0
 
@@ -21,3 +21,12 @@ async def until(condition: Callable[[], object], what: str) -> None:
     while not condition():
         assert loop.time() < deadline, f"never happened: {what}"
         await asyncio.sleep(0)
+
+
+async def until_async(condition: Callable[[], Awaitable[object]], what: str) -> None:
+    """Let other tasks run until a condition holds that has to be awaited."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + LIMIT_S
+    while not await condition():
+        assert loop.time() < deadline, f"never happened: {what}"
+        await asyncio.sleep(0.005)

@@ -30,14 +30,17 @@ from antiphon.cli.terminal import (
     write_json_lines,
 )
 from antiphon.config import Config, inspect_config, suggest
+from antiphon.engine.compaction.model import check_compaction_model
 from antiphon.engine.media.image_description import check_vision_model
 from antiphon.engine.routing import inspect_routes, list_targets
 from antiphon.errors import AntiphonError, ConfigError
+from antiphon.observe.limits import check_limits
 from antiphon.pipeline.printable import printable
 from antiphon.providers.registry import Provider, inspect_providers
 from antiphon.server.auth import reject_open_bind
+from antiphon.server.capsule_key import require_shared_key
 from antiphon.server.clients import make_profile_resolver
-from antiphon.store.url import open_store
+from antiphon.store.url import hide_password, open_store
 
 _EPILOG = """\
 examples:
@@ -105,9 +108,12 @@ def _check_config(explicit: str | None) -> CheckedConfig:
     later = [*invalid, *unroutable]
     for check in (
         lambda: check_vision_model(config, router),
+        lambda: check_compaction_model(config, router),
         lambda: make_profile_resolver(config),
+        lambda: check_limits(config),
         lambda: reject_open_bind(config.server.host, config.server.api_keys),
         lambda: open_store(resolve_store_url(config), now=lambda: 0),
+        lambda: require_shared_key(config),
         lambda: check_files(config, os.environ),
     ):
         later += _find_problem(check)
@@ -147,7 +153,9 @@ def _follows(
 
 def _find_warnings(config: Config, providers: Mapping[str, Provider]) -> Iterator[str]:
     """Find model names that the data of their provider does not know."""
-    targets = [*list_targets(config), (("vision", "model"), config.vision.model)]
+    own = [(("vision", "model"), config.vision.model)]
+    own += [(("compaction", "model"), config.compaction.model)]
+    targets = [*list_targets(config), *own]
     for path, target in targets:
         prefix, _, model = target.partition("/")
         provider = providers.get(prefix)
@@ -204,7 +212,7 @@ def _describe_settings(config: Config) -> list[tuple[str, str]]:
     payloads = "with payloads" if trace.payloads else "without payloads"
     return [
         ("server", f"{server.host} port {server.port}, clients: {clients}"),
-        ("store", resolve_store_url(config)),
+        ("store", hide_password(resolve_store_url(config))),
         ("owners", describe_owners(config)),
         ("trace", f"{resolve_trace_path(config)}, {payloads}" if trace.enabled else "off"),
         ("log", f"{log.level}, {log.format}"),
@@ -233,7 +241,9 @@ def _print_report(checked: CheckedConfig, results: Sequence[ProbeResult]) -> Non
 
 
 def _print_providers(console: Console, checked: CheckedConfig) -> None:
-    table = make_table("provider", "kind", "base URL", "keys", "models", right=["keys", "models"])
+    numbers = ["keys", "models"]
+    columns = ("provider", "kind", "base URL", *numbers)
+    table = make_table(*columns, right=numbers, optional=["base URL", "kind", *numbers])
     default = checked.config.default_provider or checked.providers[0].name
     for provider in checked.providers:
         row = _describe_provider(provider)
@@ -249,7 +259,8 @@ def _print_providers(console: Console, checked: CheckedConfig) -> None:
 
 
 def _print_results(console: Console, results: Sequence[ProbeResult]) -> None:
-    table = make_table("provider", "model", "result", "latency", "message", right=["latency"])
+    columns = ("provider", "model", "result", "latency", "message")
+    table = make_table(*columns, right=["latency"], optional=["latency"], wrapped=["message"])
     for result in results:
         reason = Text(printable(result.reason), style="dim")
         message = filter(None, (Text(printable(result.message)), reason))

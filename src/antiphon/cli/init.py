@@ -14,12 +14,14 @@ from rich.syntax import Syntax
 from rich.text import Text
 
 from antiphon.cli.config_template import ConfigDraft, ProviderDraft, render_config
+from antiphon.cli.discover import discover_models
 from antiphon.cli.prompts import Prompts
 from antiphon.cli.terminal import is_terminal, make_console, make_table, print_error
 from antiphon.config import ServerConfig, config_directory, find_config, parse_config
 from antiphon.errors import ConfigError, InvalidAnswer
 from antiphon.providers import echo
-from antiphon.providers.registry import is_enabled_by_environment, known_specs
+from antiphon.providers.dialect_plugins import make_dialect
+from antiphon.providers.registry import Provider, is_enabled_by_environment, known_specs
 from antiphon.providers.spec import Spec
 
 _EPILOG = """\
@@ -29,6 +31,7 @@ examples:
   antiphon init --output team.toml       write another file
 """
 
+_SHOWN = 12
 _LOCAL_URL = "http://127.0.0.1:8000/v1"  # most local servers differ only by the port
 
 
@@ -151,9 +154,34 @@ def _ask_own_server(prompts: Prompts, spec: Spec) -> ProviderDraft:
     )
     base_url = prompts.ask("Base URL?", spec.base_url or _LOCAL_URL, _parse_url)
     key = _ask_key(prompts) if prompts.confirm("Does it require an API key?", default=False) else ""
-    model = prompts.ask("Name of a model that it serves, or none:", "none", _parse_optional)
+    served = _list_served(prompts, spec, base_url, key)
+    default_model = served[0] if served else "none"
+    model = prompts.ask("Name of a model that it serves, or none:", default_model, _parse_optional)
     models = (model,) if model else ()
     return ProviderDraft(name=name, kind=spec.name, base_url=base_url, api_key=key, models=models)
+
+
+def _list_served(prompts: Prompts, spec: Spec, base_url: str, key: str) -> list[str]:
+    """Ask the server which models it has, and show them."""
+    found, failures = discover_models([_make_provider(spec, base_url, key)])
+    served = found.get(spec.name, [])
+    if served:
+        more = f" and {len(served) - _SHOWN}" if len(served) > _SHOWN else ""
+        prompts.show(Text(f"  it serves {', '.join(served[:_SHOWN])}{more}", style="dim"))
+    for reason in failures.values():
+        prompts.show(Text(f"  its models could not be listed: {reason}", style="yellow"))
+    return served
+
+
+def _make_provider(spec: Spec, base_url: str, key: str) -> Provider:
+    key = re.sub(r"\$\{(\w+)\}", lambda found: os.environ.get(found[1], ""), key)
+    return Provider(
+        name=spec.name,
+        spec=spec,
+        dialect=make_dialect(spec),
+        base_url=base_url,
+        api_keys=(key,) if key else (),
+    )
 
 
 def _ask_key(prompts: Prompts) -> str:

@@ -12,17 +12,25 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from antiphon import __version__
+from antiphon.cli import completion
 from antiphon.errors import AntiphonError
 
 _COMMANDS = {
     "serve": "run the gateway",
     "init": "create a configuration file interactively",
     "check": "validate the configuration; --live also sends a request to each provider",
+    "reload": "have the running gateway read its configuration again",
     "models": "list the available models",
     "codex": "run Codex CLI with these models, or configure it for them",
     "replay": "convert recorded provider bytes into Responses events",
-    "trace": "list recent requests and show their details",
+    "trace": "list recent requests, follow them, show their details, send one again",
+    "usage": "show requests, tokens and cost by client, model and provider",
+    "store": "show, migrate, copy or prune the store of responses",
+    "completion": "print the completion script for a shell",
+    "version": "show the version, and the Python and directory it runs from",
 }
+
+_PACKAGES = ("codex", "store", "trace")  # commands with a package of their own
 
 _EPILOG = """\
 examples:
@@ -34,6 +42,8 @@ examples:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
+    if completion.is_requested(os.environ):
+        completion.complete(_make_parser(completion.read_typed_words(os.environ)))
     own, codex_arguments = _split_arguments(sys.argv[1:] if argv is None else argv)
     args = _make_parser(own).parse_args(own)
     args.codex_arguments = codex_arguments
@@ -75,7 +85,7 @@ def _make_parser(argv: Sequence[str]) -> argparse.ArgumentParser:
     for name, summary in _COMMANDS.items():
         command = commands.add_parser(name, help=summary, formatter_class=raw)
         if name in argv:
-            module = "codex.command" if name == "codex" else name
+            module = f"{name}.command" if name in _PACKAGES else name
             import_module(f"antiphon.cli.{module}").add(command)
     return parser
 

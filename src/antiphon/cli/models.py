@@ -9,8 +9,15 @@ from typing import Any
 
 from rich.text import Text
 
+from antiphon.cli.discover import discover_models
 from antiphon.cli.load_config import add_config_option, load_config_or_default
-from antiphon.cli.terminal import is_terminal, make_console, make_table, write_json_lines
+from antiphon.cli.terminal import (
+    is_terminal,
+    make_console,
+    make_table,
+    print_error,
+    write_json_lines,
+)
 from antiphon.core.planning.make_plan import EFFORTS
 from antiphon.engine.routing import Router, make_router
 from antiphon.providers.registry import build_providers
@@ -26,22 +33,39 @@ examples:
 def add(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "List the models that clients can request: aliases first, then the models of each\n"
-        "provider. A table on a terminal, JSON lines in a pipe."
+        "provider, also those that only the provider's own list names. A table on a terminal,\n"
+        "JSON lines in a pipe."
     )
     parser.epilog = _EPILOG
     add_config_option(parser)
+    parser.add_argument(
+        "--offline", action="store_true", help="do not ask the providers for their lists"
+    )
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    config = load_config_or_default(args.config, needs=("default_provider", "models", "fallbacks"))
+    config = load_config_or_default(
+        args.config, needs=("default_provider", "models", "fallbacks", "discovery")
+    )
     router = make_router(config, build_providers(config, os.environ))
-    models = [_describe_model(router, name) for name in router.names()]
+    names = router.names()
+    if config.discovery.enabled and not args.offline:
+        names = [*dict.fromkeys([*names, *_discover_names(router)])]
+    models = [_describe_model(router, name) for name in names]
     if is_terminal():
         _print_table(models)
     else:
         write_json_lines(models)
     return 0
+
+
+def _discover_names(router: Router) -> list[str]:
+    """Ask the providers for their own lists; one that does not answer is reported."""
+    found, failures = discover_models(router.providers.values())
+    for provider, reason in failures.items():
+        print_error(f"the models of {provider} could not be listed: {reason}")
+    return [f"{provider}/{model}" for provider, models in found.items() for model in models]
 
 
 def _describe_model(router: Router, name: str) -> dict[str, Any]:
@@ -60,9 +84,9 @@ def _describe_model(router: Router, name: str) -> dict[str, Any]:
 
 
 def _print_table(models: list[dict[str, Any]]) -> None:
-    table = make_table(
-        "name", "served by", "context", "inputs", "efforts", "tools", right=["context"]
-    )
+    columns = ("name", "served by", "context", "inputs", "efforts", "tools")
+    optional = ("served by", "context", "efforts", "inputs", "tools")
+    table = make_table(*columns, right=["context"], optional=optional)
     for model in models:
         window = model["context_window"]
         table.add_row(

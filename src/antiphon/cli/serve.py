@@ -21,6 +21,7 @@ from antiphon.cli.load_config import (
     load_config_or_default,
     make_base_url,
 )
+from antiphon.cli.serve_workers import Announce, make_loop_factory, serve_workers
 from antiphon.cli.terminal import is_terminal, make_console, print_error
 from antiphon.config import Config, ServerConfig
 from antiphon.engine.engine import Engine
@@ -35,6 +36,7 @@ examples:
   antiphon serve                         listen on 127.0.0.1:8484
   antiphon serve --port 9000             listen on another port
   antiphon serve --config team.toml      use another configuration file
+  antiphon serve --workers 4             use four processes
   DEEPSEEK_API_KEY=… antiphon serve      no file: API keys enable their providers
 """
 
@@ -51,28 +53,32 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--port", type=int, help="port to listen on; overrides [server] port; 0 is any free port"
     )
+    parser.add_argument(
+        "--workers",
+        metavar="N",
+        type=int,
+        help="processes that serve the port; SIGHUP reads the configuration again and replaces"
+        " them one by one",
+    )
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    config = _apply_options(load_config_or_default(args.config), args)
+    def load() -> Config:
+        return _apply_options(load_config_or_default(args.config), args)
+
+    config = load()
     emit = open_log(config.log)
     announce = _make_announcer(config.server, find_config_path(args.config))
     try:
-        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-            runner.run(serve(config, os.environ, emit, announce))
+        if args.workers is not None:
+            return serve_workers(config, args.workers, load, emit, announce)
+        with asyncio.Runner(loop_factory=make_loop_factory()) as runner:
+            runner.run(serve(config, os.environ, emit, _announce_gateway(announce), load))
     except OSError as error:
         print_error(_explain_bind_error(error, config.server))
         return 1
     return 0
-
-
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    try:
-        import uvloop
-    except ImportError:  # not on Windows; the standard loop works too, a little slower
-        return None
-    return uvloop.new_event_loop
 
 
 def _apply_options(config: Config, args: argparse.Namespace) -> Config:
@@ -99,12 +105,13 @@ def _explain_bind_error(error: OSError, server: ServerConfig) -> str:
 # The announcement, printed once the gateway accepts connections
 
 
-def _make_announcer(
-    server: ServerConfig, path: Path | None
-) -> Callable[[GatewayServer, Engine], None]:
-    def announce(gateway: GatewayServer, engine: Engine) -> None:
-        address = make_base_url(server.host, gateway.port)
-        names = engine.router.names()
+def _announce_gateway(announce: Announce) -> Callable[[GatewayServer, Engine], None]:
+    return lambda gateway, engine: announce(gateway.port, engine.router.names())
+
+
+def _make_announcer(server: ServerConfig, path: Path | None) -> Announce:
+    def announce(port: int, names: Sequence[str]) -> None:
+        address = make_base_url(server.host, port)
         curl = _make_curl_example(address, names[0], with_key=bool(server.api_keys))
         if is_terminal():
             _print_banner(address, _describe_gateway(names, server, path), curl)
@@ -117,6 +124,7 @@ def _make_announcer(
 def _print_banner(address: str, rows: Sequence[tuple[str, str]], curl: str) -> None:
     grid = Table.grid(padding=(0, 2))
     grid.add_row(Text("base URL", style="dim"), Text(address, style="bold green"))
+    grid.add_row(Text("page", style="dim"), Text(f"{address.removesuffix('/v1')}/ui"))
     for name, value in rows:
         grid.add_row(Text(name, style="dim"), Text(value))
     title = Text.assemble(("antiphon", "bold"), f" {__version__}")

@@ -7,17 +7,22 @@ turn the JSON of a pipe into a table, and `NO_COLOR` leaves a table without colo
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
+from copy import copy
+from dataclasses import replace
 from typing import Any
 
 import msgspec
 from rich.box import SIMPLE_HEAD
-from rich.console import Console, ConsoleOptions, RenderableType
+from rich.console import Console, ConsoleOptions, JustifyMethod, RenderableType, RenderResult
 from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
 from antiphon.pipeline.printable import printable
+
+_ANY_WIDTH = 10_000
+_LEAST_WRAPPED = 24  # characters of a column that may have several lines
 
 
 def is_terminal() -> bool:
@@ -41,11 +46,53 @@ def make_console(*, stderr: bool = False) -> Console:
     return SafeConsole(stderr=stderr, highlight=False, markup=False, force_terminal=terminal)
 
 
-def make_table(*columns: str, right: Iterable[str] = ()) -> Table:
-    """Make a table; the columns named in `right` hold numbers and are aligned to the right."""
-    table = Table(box=SIMPLE_HEAD, header_style="bold", pad_edge=False)
+class FittingTable(Table):
+    """Table that drops columns where the terminal is too narrow for all of them.
+
+    Ids and names are never broken in two: only columns named in `wrapped` have several lines."""
+
+    def __init__(self, optional: Sequence[str], wrapped: Collection[str]) -> None:
+        super().__init__(box=SIMPLE_HEAD, header_style="bold", pad_edge=False)
+        self._optional = optional
+        self._wrapped = wrapped
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        table: Table = self
+        for count in range(len(self._optional) + 1):
+            table = self._without(self._optional[len(self._optional) - count :])
+            if self._needed_width(table, console, options) <= options.max_width:
+                break
+        yield from Table.__rich_console__(table, console, options)
+
+    def _without(self, dropped: Collection[str]) -> Table:
+        table = copy(self)
+        kept = [column for column in self.columns if column.header not in dropped]
+        table.columns = [replace(column, _index=index) for index, column in enumerate(kept)]
+        return table
+
+    def _needed_width(self, table: Table, console: Console, options: ConsoleOptions) -> int:
+        """Return the width of a table whose wrapped columns are as narrow as they may be."""
+        narrow = copy(table)
+        narrow.columns = [
+            replace(column, width=_LEAST_WRAPPED) if column.header in self._wrapped else column
+            for column in table.columns
+        ]
+        return Table.__rich_measure__(narrow, console, options.update(width=_ANY_WIDTH)).maximum
+
+
+def make_table(
+    *columns: str,
+    right: Iterable[str] = (),
+    optional: Sequence[str] = (),
+    wrapped: Collection[str] = (),
+) -> Table:
+    """Make a table; the columns named in `right` hold numbers and are aligned to the right.
+
+    Columns named in `optional` are dropped where the terminal is too narrow, the last one first."""
+    table = FittingTable(optional, wrapped)
     for name in columns:
-        table.add_column(name, justify="right" if name in right else "left", overflow="fold")
+        justify: JustifyMethod = "right" if name in right else "left"
+        table.add_column(name, justify=justify, overflow="fold", no_wrap=name not in wrapped)
     return table
 
 

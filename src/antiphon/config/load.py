@@ -16,7 +16,7 @@ from typing import Any, Literal, get_args, get_origin
 import msgspec
 from msgspec import Struct
 
-from antiphon.config.schema import Config
+from antiphon.config.schema import ClientLimitConfig, Config, LimitConfig
 from antiphon.config.source import ConfigSource, raise_problems, suggest
 from antiphon.errors import ConfigError
 
@@ -164,6 +164,19 @@ class _ConfigReader:
     ) -> dict[str, Any]:
         types = {known.name: known.type for known in msgspec.structs.fields(kind)}
         types.pop("source", None)
+        if kind is LimitConfig:  # a number is a bound of answers, a table the limits of a client
+            tables = {key: each for key, each in value.items() if isinstance(each, dict)}
+            bounds = {key: each for key, each in value.items() if key not in tables}
+            clients = dict.fromkeys(tables, ClientLimitConfig)
+            del types["clients"]
+            converted = self._convert_known(types, bounds, path)
+            return {**converted, "clients": self._convert_values(clients, tables, path)}
+        return self._convert_known(types, value, path)
+
+    def _convert_known(
+        self, types: Mapping[str, Any], value: dict[str, Any], path: list[str]
+    ) -> dict[str, Any]:
+        """Convert the values of known keys; each other key is a problem."""
         for key in value:
             if key not in types:
                 problem = f"unknown key; {suggest(key, types)}"

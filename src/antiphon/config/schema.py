@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Annotated, Literal, TypeAlias
+from urllib.parse import urlsplit
 
 from msgspec import Meta, Struct, field
 
@@ -13,8 +14,10 @@ from antiphon.errors import ConfigError
 Port: TypeAlias = Annotated[int, Meta(ge=0, le=65_535)]
 Count: TypeAlias = Annotated[int, Meta(ge=1)]
 Seconds: TypeAlias = Annotated[float, Meta(gt=0, le=7 * 24 * 3600)]
+Dollars: TypeAlias = Annotated[float, Meta(ge=0)]
 Secret: TypeAlias = Annotated[str, Meta(min_length=1)]
 Address: TypeAlias = Annotated[str, Meta(pattern=r"^([a-z]+://\S*)?$")]
+Origin: TypeAlias = Annotated[str, Meta(pattern=r"^(\*|[a-z][a-z0-9+.-]*://[^/\s]+)$")]
 TextLeak: TypeAlias = Literal["think", "think_open", "hermes", "qwen_xml", "kimi", "glm", "mistral"]
 HostedTool: TypeAlias = Literal["code_interpreter", "file_search", "image_generation", "mcp"]
 WebSearch: TypeAlias = Literal["native", "managed", "refuse", "ignore"]
@@ -31,6 +34,8 @@ class ServerConfig(Struct, frozen=True, kw_only=True):
     """0 selects a free port."""
     api_keys: dict[str, Secret] = field(default_factory=dict)
     """Clients' keys by name. Without any, the server accepts only loopback addresses."""
+    admin_key: str = ""
+    """Key of the page at `/ui` and of `/metrics`. Without one, both are for this machine only."""
     max_body_bytes: Count = 64 * 1024 * 1024
     """Bytes of a request body after decompression."""
     max_body_values: Count = 500_000
@@ -56,6 +61,11 @@ class ServerConfig(Struct, frozen=True, kw_only=True):
     """Seconds that streams may continue after SIGTERM."""
     locale: Annotated[str, Meta(min_length=1)] = "en"
     """Language of fault descriptions for requests without a usable Accept-Language."""
+
+    websocket: bool = True
+    """Whether WebSockets to /v1/responses are accepted; clients are answered with 426 if not."""
+    allowed_origins: list[Origin] = field(default_factory=list)
+    """Origins of web pages that may open WebSockets, besides the gateway's own; `*`: all."""
 
     __repr__ = _hide_values
 
@@ -119,11 +129,59 @@ class ProviderConfig(Struct, frozen=True, kw_only=True):
 
 class StoreConfig(Struct, frozen=True, kw_only=True):
     url: Address = ""
-    """`sqlite:///…` or `memory://`; SQLite under the user's data directory by default."""
+    """`sqlite:///…`, `postgresql://…` or `memory://`; SQLite under the user's data directory by
+    default."""
     ttl_s: Count = 30 * 24 * 3600
     max_turn_bytes: Count = 16 * 1024 * 1024
     max_turns: Count | None = None
     max_chain: Count | None = None
+    wait_s: Seconds = 5.0
+    """Seconds that a request waits for a PostgreSQL database that is away."""
+    pool_size: Count = 8
+    """Connections to PostgreSQL that one process keeps."""
+
+    __repr__ = _hide_values
+
+
+class BackgroundConfig(Struct, frozen=True, kw_only=True):
+    """Responses with `background: true`."""
+
+    max_running: Count = 64
+    """Background responses that one process generates at a time; the others wait in order."""
+    keep_s: Count = 3600
+    """Seconds for which the events of a background response can be streamed after its end."""
+    lease_s: Seconds = 10.0
+    """Seconds without a sign of life after which the responses of a process are ended."""
+
+
+class AttachConfig(Struct, frozen=True, kw_only=True):
+    """Retried requests that join the response that their first connection has lost."""
+
+    window_s: Seconds = 30.0
+    """Seconds for which a response waits for its client to come back."""
+    clients: list[Annotated[str, Meta(min_length=1)]] = field(default_factory=lambda: ["codex"])
+    """Profile names of the clients that may attach; `*` is every client, and `[]` none."""
+
+
+class SharedConfig(Struct, frozen=True, kw_only=True):
+    """The server over which gateways share what they learn of providers."""
+
+    url: Address = ""
+    """`redis://…`, `rediss://…` or `unix://…`. Empty: each process learns by itself."""
+    prefix: Annotated[str, Meta(min_length=1)] = "antiphon"
+    """Begins the name of every key and channel."""
+
+    @property
+    def address(self) -> str:
+        """The URL without user, password and options, for the log."""
+        parts = urlsplit(self.url)
+        return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+    @property
+    def password(self) -> str:
+        return urlsplit(self.url).password or ""
+
+    __repr__ = _hide_values
 
 
 class TraceConfig(Struct, frozen=True, kw_only=True):
@@ -149,8 +207,33 @@ class AttemptConfig(Struct, frozen=True, kw_only=True):
     """Whether a model that sent only reasoning, and no answer, gets one more request."""
 
 
+class ClientLimitConfig(Struct, frozen=True, kw_only=True):
+    """Limits of one client key. None is no limit."""
+
+    requests_per_minute: Count | None = None
+    tokens_per_minute: Count | None = None
+    """Input and output tokens."""
+    max_streams: Count | None = None
+    """Responses that are generated at the same time."""
+    cost_per_day: Dollars | None = None
+    """US dollars per day (UTC)."""
+    cost_per_month: Dollars | None = None
+
+
+class PriceConfig(Struct, frozen=True, kw_only=True):
+    """Price of a model in US dollars per million tokens. None: as listed, or unknown."""
+
+    input: Dollars | None = None
+    cached_input: Dollars | None = None
+    cache_write: Dollars | None = None
+    output: Dollars | None = None
+
+
 class LimitConfig(Struct, frozen=True, kw_only=True):
-    """The largest answer of a provider that is accepted. Bytes count after decompression."""
+    """The largest answer of a provider that is accepted. Bytes count after decompression.
+
+    In the file, a key of [limits] with a number is such a bound; a table `[limits.NAME]` has the
+    limits of the client key with this name."""
 
     frame_bytes: Count = 16 * 1024 * 1024
     body_bytes: Count = 32 * 1024 * 1024
@@ -160,6 +243,8 @@ class LimitConfig(Struct, frozen=True, kw_only=True):
     argument_chars: Count = 4 * 1024 * 1024
     calls: Count = 1024
     items: Count = 4096
+    clients: dict[str, ClientLimitConfig] = field(default_factory=dict)
+    """By the name of the client key; `*` applies to clients without a table. Not a key itself."""
 
 
 class CapsuleConfig(Struct, frozen=True, kw_only=True):
@@ -196,6 +281,21 @@ class VisionConfig(Struct, frozen=True, kw_only=True):
     timeout_s: Seconds = 60.0
 
 
+class CompactionConfig(Struct, frozen=True, kw_only=True):
+    """The model that compacts histories."""
+
+    model: str = ""
+    """A model name as in requests. Empty: the model of the request."""
+
+
+class DiscoveryConfig(Struct, frozen=True, kw_only=True):
+    """Models that the own lists of providers name, for `/v1/models` and `antiphon models`."""
+
+    enabled: bool = True
+    refresh_s: Seconds = 3600.0
+    """Seconds after which a list is requested again, in the background."""
+
+
 class ClientConfig(Struct, frozen=True, kw_only=True):
     """Overrides of the profile of a kind of client."""
 
@@ -223,6 +323,24 @@ class LogConfig(Struct, frozen=True, kw_only=True):
     format: Literal["auto", "text", "json"] = "auto"
 
 
+class MetricsConfig(Struct, frozen=True, kw_only=True):
+    """Metrics for Prometheus at `/metrics`."""
+
+    enabled: bool = True
+
+
+class OtelConfig(Struct, frozen=True, kw_only=True):
+    """Spans for OpenTelemetry; needs `antiphon[otel]`."""
+
+    endpoint: Address = ""
+    """URL of an OTLP receiver (HTTP), such as `http://localhost:4318`. Empty: no spans."""
+    headers: dict[str, Secret] = field(default_factory=dict)
+    """Headers of requests to the receiver, such as its key."""
+    service_name: Annotated[str, Meta(min_length=1)] = "antiphon"
+
+    __repr__ = _hide_values
+
+
 class Config(Struct, frozen=True, kw_only=True):
     default_provider: str = ""
     server: ServerConfig = ServerConfig()
@@ -233,16 +351,25 @@ class Config(Struct, frozen=True, kw_only=True):
     """A name or `provider/model` → the models to try when it fails, in this order."""
     attempts: AttemptConfig = AttemptConfig()
     limits: LimitConfig = LimitConfig()
+    prices: dict[str, PriceConfig] = field(default_factory=dict)
+    """By `provider/model`; `provider/*` applies to its other models."""
     store: StoreConfig = StoreConfig()
+    background: BackgroundConfig = BackgroundConfig()
+    attach: AttachConfig = AttachConfig()
+    shared: SharedConfig = SharedConfig()
     trace: TraceConfig = TraceConfig()
     capsule: CapsuleConfig = CapsuleConfig()
     search: SearchConfig = SearchConfig()
     vision: VisionConfig = VisionConfig()
+    compaction: CompactionConfig = CompactionConfig()
+    discovery: DiscoveryConfig = DiscoveryConfig()
     clients: dict[str, ClientConfig] = field(default_factory=dict)
     """By profile name (`codex` …); `*` applies to every client."""
     pipeline: PipelineConfig = PipelineConfig()
     compatibility: CompatibilityConfig = CompatibilityConfig()
     log: LogConfig = LogConfig()
+    metrics: MetricsConfig = MetricsConfig()
+    otel: OtelConfig = OtelConfig()
     source: ConfigSource | None = None
     """The file it was read from, so that later checks can name the line. Not a key."""
 

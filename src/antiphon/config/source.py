@@ -33,23 +33,23 @@ class ConfigSource:
     """Name and text of a configuration file, to find the line of a key."""
 
     def __init__(self, name: str = "", text: str = "") -> None:
-        self._name = name
+        self.name = name
         self._lines = text.splitlines()
 
     def error_at(self, path: list[str], problem: str, *, inside: str = "") -> ConfigError:
         """Make the error about a key; `inside` locates it within the value: `[1]` of a list."""
-        line = f":{number}" if (number := self._find_line(path)) else ""
-        location = f"{self._name}{line}: " if self._name else ""
+        line = f":{number}" if (number := self.find_line(path)) else ""
+        location = f"{self.name}{line}: " if self.name else ""
         key = ".".join(map(_quote_key, path))
         return ConfigError(f"{location}{key}{inside}: {problem}", path=path)
 
     def syntax_error(self, problem: str) -> ConfigError:
         found = re.search(r" \(at line (\d+), column \d+\)$", problem)
         line, reason = (f":{found[1]}", problem[: found.start()]) if found else ("", problem)
-        return ConfigError(f"{self._name}{line}: not valid TOML: {reason}")
+        return ConfigError(f"{self.name}{line}: not valid TOML: {reason}")
 
-    def _find_line(self, path: list[str]) -> int | None:
-        """Find the line of a key, or of the innermost table around it."""
+    def find_line(self, path: list[str], *, exact: bool = False) -> int | None:
+        """Find the line of a key, or of the innermost table around it; `exact`: of the key."""
         table: list[str] = []
         best, depth = None, 0
         for number, line in enumerate(self._lines, 1):
@@ -61,7 +61,7 @@ class ConfigSource:
                 continue
             if len(found) > depth and path[: len(found)] == found:
                 best, depth = number, len(found)
-        return best
+        return None if exact and depth < len(path) else best
 
 
 _KEY = r'"(?:[^"\\]|\\.)*"|\'[^\']*\'|[\w-]+'

@@ -55,6 +55,7 @@ class Code(StrEnum):
     USAGE_ESTIMATED = "usage.estimated"
     SEARCH_LIMITED = "search.limited"
     SEARCH_FAILED = "search.failed"
+    CONTEXT_NOT_COMPACTED = "context.not_compacted"
     CLIENT_REFUSAL_AS_TEXT = "client.refusal_as_text"
     CLIENT_ERROR_AS_400 = "client.error_as_400"
     CLIENT_KEEPALIVE = "client.keepalive"

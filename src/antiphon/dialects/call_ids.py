@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import re
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 
 class CallIdFormat(Struct, frozen=True):
@@ -20,13 +20,12 @@ class CallIdFormat(Struct, frozen=True):
     length: int
 
 
-class CallIds:
+class CallIds(Struct):
     """Ids of one request, assigned in the order of its calls. Without a format, every id stays."""
 
-    def __init__(self, id_format: CallIdFormat | None) -> None:
-        self._format = id_format
-        self._assigned: dict[str, str] = {}
-        self._taken: set[str] = set()
+    _format: CallIdFormat | None
+    _assigned: dict[str, str] = field(default_factory=dict)
+    _taken: set[str] = field(default_factory=set)
 
     def assign(self, call_id: str) -> str:
         """The id of a call, unique within the request."""

@@ -6,19 +6,20 @@ goes on, in the dialect of whichever provider is called.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any
+from typing import TypeAlias
 
 import msgspec
 
 from antiphon.core.diagnostic import Diagnostic
-from antiphon.core.faults.fault import ProviderFault, internal_fault, protocol_fault
+from antiphon.core.faults.fault import FaultType, ProviderFault, internal_fault, protocol_fault
 from antiphon.core.faults.kinds import FaultKind
 from antiphon.core.filters.order import make_filters
 from antiphon.core.plan.plan import Plan
 from antiphon.core.stream.blocks import Seal
 from antiphon.core.stream.machine import ResponseMachine
+from antiphon.core.stream.usage import estimate_unfinished
 from antiphon.engine.fault_report import FaultReport, clean_text, is_bug, report_fault
 from antiphon.engine.routing import Target
 from antiphon.engine.services import PreparedRequest, Services
@@ -40,14 +41,22 @@ from antiphon.wire.events import (
     InProgress,
 )
 from antiphon.wire.items import Item, Message, OutputText
-from antiphon.wire.response import Response
+from antiphon.wire.response import Response, ResponseUsage
 from antiphon.wire.response_from_request import report_settings
+
+SaveTurn: TypeAlias = Callable[[Turn, list[Event]], Awaitable[list[Event]]]
+"""Stores a turn together with its last events; returns these events as they may be sent."""
 
 
 class Answer:
+    _estimated_usage: ResponseUsage | None = None
+    _is_announced = False
+
     def __init__(
         self, services: Services, prepared: PreparedRequest, trace: RunTrace, target: Target
     ) -> None:
+        self._save_turn: SaveTurn | None = None  # None: the turn is simply saved
+        self._is_saving = False
         self._services = services
         self._prepared = prepared
         self._trace = trace
@@ -66,9 +75,9 @@ class Answer:
         self._logged_bugs: set[ProviderFault] = set()
         self._failure: FailureRecord | None = None
         self._event_count = 0
-        self._is_announced = False
         self._bridge: Bridge | None = None
         self._announced_settings = prepared.plans[prepared.targets[0].name].used
+        options = prepared.request.stream_options or {}
         self._pipeline = build_pipeline(
             prepared.plans[prepared.targets[0].name],
             prepared.caller.profile,
@@ -76,8 +85,9 @@ class Answer:
             services.emit,
             describe=self._describer(),
             elapsed_ms=trace.elapsed_ms,
-            store=prepared.request.store,
+            store=prepared.request.store or prepared.request.conversation is not None,
             stages=[make() for make in services.stages],
+            padding=services.runtime.new_nonce if options.get("include_obfuscation") else None,
         )
         if trace.keeps_payloads:
             trace.request.feed(msgspec.json.encode(prepared.request.raw))
@@ -115,6 +125,12 @@ class Answer:
         provider, locale = self._target.provider, self._prepared.caller.locale
         return partial(provider.dialect.describe, locale=locale, provider=provider.name)
 
+    async def compact_context(self) -> None:
+        """Have the context compacted, and use the new plans."""
+        assert self._prepared.compact is not None
+        self._found += await self._prepared.compact()
+        self.use_target(self._target)
+
     # Bridge
 
     @property
@@ -137,6 +153,7 @@ class Answer:
             describe=self._describer(),
             empty_arguments="{}",
             limits=services.limits,
+            earlier_usage=None if plan.compacted is None else plan.compacted.usage,
         )
         profile, reminders = self._prepared.caller.profile, services.attempts.reminders
         filters = make_filters(plan, profile, runtime.new_id, reminders=reminders)
@@ -166,12 +183,7 @@ class Answer:
     def has_output(self) -> bool:
         """Whether the provider has sent enough to commit to this attempt."""
         bridge = self.bridge
-        if (
-            bridge.is_holding_back
-            or bridge.finishing
-            or bridge.ended
-            or bridge.round_fault is not None
-        ):
+        if bridge.is_holding_back or bridge.finishing or bridge.ended or bridge.round_fault:
             return True
         return any(not isinstance(event, Created | InProgress | Failed) for event in self.early)
 
@@ -185,6 +197,15 @@ class Answer:
             return None
         message = f"{self.plan.provider} closed the stream without any output."
         return bridge.fault or protocol_fault(message)
+
+    def fault_of_whole_round(self, events: list[Event]) -> ProviderFault | None:
+        """Return why a whole answer failed: while nothing was sent, every fault counts."""
+        fault = self.fault_without_output(events)
+        if not self.bridge.rounds:
+            fault = self.bridge.fault or fault
+        if fault is not None and fault.type is FaultType.unknown:  # a 200 with nothing we know
+            return protocol_fault(fault.message)
+        return fault
 
     # Events to the reader
 
@@ -212,17 +233,19 @@ class Answer:
             events = [*events, *batch.events]
         self.fault = bridge.fault or pipeline.fault
         self.diagnostics = batch.diagnostics
-        if batch.to_save is not None and not await self._save(batch.to_save):
-            events = [*events[:-1], _not_stored(events[-1])]
+        if batch.to_save is not None:
+            clock = self._services.runtime.monotonic
+            began = clock()
+            events = await self._save(batch.to_save, events)
+            self._trace.save_ms = (clock() - began) * 1000
         return events
 
-    async def end_after_crash(self, error: Exception) -> list[Event]:
-        """End the answer after an unexpected error, also where its terminal event was lost."""
-        fault = self.report_bug(error)
-        events = self.bridge.fail(fault)
+    async def end_with(self, fault: ProviderFault) -> list[Event]:
+        """End the answer as failed, also where its terminal event was lost."""
+        events = self.take_early() + self.bridge.fail(fault)
         if terminal(events) is None:
             message = self.describe(fault)
-            events = [failed(self.bridge.snapshot, code=fault.public_code, message=message)]
+            events.append(failed(self.bridge.snapshot, code=fault.public_code, message=message))
         return await self.release(events)
 
     def _batch(self, events: list[Event]) -> Batch:
@@ -245,35 +268,38 @@ class Answer:
                 self.add_diagnostic(diagnostic)
             self._bridge.diagnostics.clear()
 
-    async def _save(self, response: Response) -> bool:
-        """Store the turn; False if the store failed. A good answer stays good without it."""
-        request, facts = self._prepared.request, self.facts
-        document: dict[str, Any] = msgspec.to_builtins(response)
-        turn = Turn(
-            id=response.id,
-            previous_response_id=request.previous_response_id,
-            created_at=response.created_at,
-            status=response.status,
-            model=response.model,
-            provider=facts["provider"],
-            client=facts["client"],
-            input=request.input,
-            output=tuple(document["output"]),
-            response=document,
-        )
+    def save_with(self, save_turn: SaveTurn) -> bool:
+        """Have the turn stored by this function; False if it is being stored already."""
+        if not self._is_saving:
+            self._save_turn = save_turn
+        return not self._is_saving
+
+    async def _save(self, response: Response, events: list[Event]) -> list[Event]:
+        """Store the turn before its terminal event is sent. A good answer stays good if the store
+        fails."""
+        turn = self._prepared.make_turn(response, self.facts["provider"])
+        request, store = self._prepared.request, self._services.store
+        self._is_saving = True
         try:
-            await self._services.store.save(turn)
+            if not request.store and request.conversation is not None:
+                await store.conversations.add_turn(request.conversation, turn)
+            elif self._save_turn is not None:
+                return await self._save_turn(turn, events)
+            else:
+                await store.save(turn, conversation_id=request.conversation)
+            return events
         except AntiphonError as error:
-            entry = Entry("store.save_failed", "error", {**facts, "reason": error.message})
+            entry = Entry("store.save_failed", "error", {**self.facts, "reason": error.message})
             self._services.emit(entry)
-            return False
-        return True
+            return [*events[:-1], _not_stored(events[-1])]
 
-    # Failures, for the operator
-
-    def record_failed_attempt(
-        self, record: AttemptRecord, fault: ProviderFault, status: int | None, ms: float
+    def record_attempt(
+        self, record: AttemptRecord, fault: ProviderFault | None, status: int | None, ms: float
     ) -> None:
+        """Record an attempt that failed, or whose output has begun."""
+        if fault is None:
+            self._trace.attempt(record, None, None, status, ms)
+            return
         report = self._report(fault)
         self._trace.attempt(record, fault, report.reason, status, ms)
         if not is_bug(fault):
@@ -317,6 +343,7 @@ class Answer:
         if fault is None and self._failure is not None:
             facts = {**self.facts, "code": self._failure.code, "reason": self._failure.message}
             self._services.emit(Entry("response.failed", "warning", facts))
+        self._estimated_usage = self._estimate_usage()
 
     def _log_fault(self, fault: ProviderFault) -> None:
         facts = {**self.facts, **self._report(fault).facts}
@@ -341,7 +368,20 @@ class Answer:
         failure, fault = self._failure, self.fault
         if failure is None and fault is not None:  # `close` was interrupted
             failure = FailureRecord(fault.code, fault.type)
-        self._trace.finish(failure, self.upstream_latency_ms, self.diagnostics)
+        latency, usage = self.upstream_latency_ms, self._estimated_usage
+        self._trace.finish(failure, latency, self.diagnostics, usage)
+
+    def _estimate_usage(self) -> ResponseUsage | None:
+        """Estimate what an answer without token counts has used: the provider bills a stream that
+        broke, or that its client has left. None if there was no output."""
+        response = self._trace.transformed.response
+        usage = None if response is None else response.usage
+        if self._bridge is None or (usage is not None and usage.total_tokens):
+            return None
+        snapshot = self._bridge.snapshot
+        if not snapshot.output:
+            return None
+        return estimate_unfinished(len(self.sent), snapshot.output, snapshot.usage)
 
 
 def _not_stored(ending: Event) -> Event:

@@ -11,8 +11,9 @@ import msgspec
 from antiphon.core.diagnostic import Code, Decision, Diagnostic
 from antiphon.core.faults.fault import FaultType, ProviderFault, timeout_fault
 from antiphon.core.history.capsule import Unseal
-from antiphon.core.history.steps import ReasoningStep
+from antiphon.core.history.steps import MessageStep, ReasoningStep, Step
 from antiphon.core.plan.plan import Outbound, Plan
+from antiphon.core.planning.measure_input import measure_input
 from antiphon.core.planning.next_round import FinishedRound, can_take_over, plan_next_round
 from antiphon.engine.rejected_modes import ModeFallback, ModeRejection
 from antiphon.engine.rejected_parameters import RejectedParameters, is_about_value, named_parameter
@@ -63,6 +64,8 @@ class RequestEncoding:
             plan = plan_next_round(plan, finished, issuer=provider.issuer, unseal=self.unseal)
         if self._without_state:
             plan = _remove_state(plan)
+        if plan.is_large:  # measured here, in the worker thread, and not at the end of the answer
+            plan = msgspec.structs.replace(plan, input_bytes=measure_input(plan))
         outbound = provider.dialect.encode(plan, stream=self.stream)
         if self.rejected.known or self._without:
             outbound, diagnostics = self.rejected.apply(
@@ -140,10 +143,7 @@ def _report_left_out(plan: Plan, diagnostics: Sequence[Diagnostic]) -> Plan:
 
 
 def _remove_state(plan: Plan) -> Plan:
-    history = tuple(
-        msgspec.structs.replace(step, states=()) if isinstance(step, ReasoningStep) else step
-        for step in plan.history
-    )
+    history = tuple(map(_remove_step_state, plan.history))
     diagnostic = Diagnostic(
         code=Code.CAPSULE_UNUSED,
         decision=Decision.DEGRADED,
@@ -154,6 +154,14 @@ def _remove_state(plan: Plan) -> Plan:
     )
     diagnostics = (*plan.diagnostics, diagnostic)
     return msgspec.structs.replace(plan, history=history, diagnostics=diagnostics)
+
+
+def _remove_step_state(step: Step) -> Step:
+    if isinstance(step, ReasoningStep):
+        return msgspec.structs.replace(step, states=())
+    if isinstance(step, MessageStep) and step.native is not None:
+        return msgspec.structs.replace(step, native=None)
+    return step
 
 
 class Attempt:

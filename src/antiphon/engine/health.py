@@ -9,9 +9,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import TypeAlias
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, Literal, TypeAlias
+
+from msgspec import Struct
 
 from antiphon.config import AttemptConfig
 from antiphon.core.faults.fault import FaultType, ProviderFault, Scope, cooldown_s
@@ -21,6 +24,17 @@ NO_KEY = ""  # for providers without authentication
 _ALL_MODELS = ""
 
 Clock: TypeAlias = Callable[[], float]
+
+
+class HealthFact(Struct, frozen=True):
+    """Something learned of a provider, for other processes that use it."""
+
+    provider: str
+    kind: Literal["key", "model", "breaker"]
+    seconds: float
+    """How long not to use it; 0: it can be used again."""
+    key: str = ""
+    model: str = ""
 
 
 class Keyring:
@@ -37,6 +51,10 @@ class Keyring:
     def active(self) -> dict[str, int]:
         """Requests in flight by key."""
         return dict(self._active)
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        return tuple(self._keys)
 
     def pick(self, without: Collection[str] = (), *, model: str = _ALL_MODELS) -> str | None:
         """Choose the key to use now; None if every key is cooling down or excluded."""
@@ -70,6 +88,18 @@ class Keyring:
         current = {pair: end for pair, end in self._cooling_until.items() if end > now}
         self._cooling_until = current | {(key, model): until}
 
+    def resting(self) -> list[tuple[int, str, float]]:
+        """Return the keys that are cooling down: number, model (empty: all), seconds to go."""
+        now = self._clock()
+        return [
+            (self.number(key), model, end - now)
+            for (key, model), end in self._cooling_until.items()
+            if end > now
+        ]
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
     def number(self, key: str) -> int:
         """The position of a key in the configuration, counting from 1. Logs name keys by it."""
         return self._keys.index(key) + 1
@@ -84,7 +114,7 @@ class CircuitBreaker:
     def __init__(self, clock: Clock, *, threshold: int = 5, rest_s: float = 30.0) -> None:
         self._clock = clock
         self._threshold = threshold
-        self._rest_s = rest_s
+        self.rest_s = rest_s
         self._failures = 0
         self._open_until = 0.0
         self._trial = False
@@ -97,6 +127,11 @@ class CircuitBreaker:
     def in_trial(self) -> bool:
         """Whether a trial request is in flight."""
         return self._trial
+
+    @property
+    def opens_in_s(self) -> float:
+        """Seconds until an open circuit allows a trial request; 0 if it is closed."""
+        return 0.0 if self.is_closed else max(0.0, self._open_until - self._clock())
 
     def allows(self) -> bool:
         """Whether a request may be sent now."""
@@ -117,7 +152,12 @@ class CircuitBreaker:
     def record_failure(self) -> None:
         self._failures += 1
         if not self.is_closed:
-            self._open_until = self._clock() + self._rest_s
+            self._open_until = self._clock() + self.rest_s
+
+    def follow(self, seconds: float) -> None:
+        """Take over what another process has found: open for so many seconds, or closed (0)."""
+        self._failures = self._threshold if seconds > 0 else 0
+        self._open_until = self._clock() + seconds
 
 
 @dataclass
@@ -129,6 +169,12 @@ class ProviderHealth:
     clock: Clock
     missing: dict[str, float] = field(default_factory=dict)
     """Models that the provider reported as unknown, and until when that is believed."""
+    last_success_at: float | None = None
+    last_fault_at: float | None = None
+    last_fault: tuple[str, str] = ("", "")
+    """Type and code of the last fault."""
+    learn: Callable[..., None] = lambda *_, **__: None
+    """Called with the fields of a `HealthFact` but for the provider."""
 
     def pick_key(self, model: str) -> str | None:
         """Choose a key for a model that may be requested now; None if it may not."""
@@ -165,21 +211,31 @@ class Lease:
 
     def succeed(self) -> None:
         """Release after output arrived: the provider works."""
-        self._health.breaker.record_success()
+        health = self._health
+        was_closed = health.breaker.is_closed
+        health.breaker.record_success()
+        health.last_success_at = health.clock()
         self.release()
+        if not was_closed:
+            health.learn("breaker", 0.0)
 
     def fail(self, fault: ProviderFault, model: str, *, has_other_targets: bool) -> None:
         """Release after a fault, and remember what it says of the key, model or provider."""
         health = self._health
         self.release()
+        health.last_fault_at, health.last_fault = health.clock(), (fault.type, fault.code)
         seconds = cooldown_s(fault) or 0.0
         if fault.scope is Scope.key:
             barred = model if fault.type is FaultType.permission else _ALL_MODELS
             health.keyring.cool_down(self._key, seconds, model=barred)
+            health.learn("key", seconds, self._key, barred)
         elif fault.scope is Scope.model and has_other_targets:
             health.missing[model] = health.clock() + seconds
+            health.learn("model", seconds, model=model)
         elif fault.scope is Scope.provider:
             health.breaker.record_failure()
+            if not health.breaker.is_closed:
+                health.learn("breaker", health.breaker.rest_s)
 
     def release(self) -> None:
         """Release without a verdict, as when the client disconnects."""
@@ -198,19 +254,50 @@ class HealthRegistry:
         self._config = config
         self._clock = clock
         self._health: dict[str, ProviderHealth] = {}
+        self.on_learn: Callable[[HealthFact], None] = lambda fact: None
 
     def of(self, provider: Provider) -> ProviderHealth:
         health = self._health.get(provider.name)
         if health is None:
-            breaker = CircuitBreaker(
-                self._clock,
-                threshold=self._config.breaker_threshold,
-                rest_s=self._config.breaker_rest_s,
-            )
             keyring = Keyring(provider.api_keys, self._clock)
-            health = ProviderHealth(keyring, breaker, self._clock)
+            health = ProviderHealth(keyring, self._make_breaker(), self._clock)
+            health.learn = partial(self._learn, provider.name)
             self._health[provider.name] = health
         return health
+
+    @property
+    def by_name(self) -> Mapping[str, ProviderHealth]:
+        """The health of every provider that was used."""
+        return self._health
+
+    def find(self, name: str) -> ProviderHealth | None:
+        """Return the health of a provider; None if it has not been used."""
+        return self._health.get(name)
+
+    def carry_over(self, config: AttemptConfig, unchanged: Iterable[Provider]) -> HealthRegistry:
+        """Make the registry of another configuration, which shares what is known of these
+        providers; circuit breakers with other settings begin anew."""
+        following = HealthRegistry(config, self._clock)
+        following.on_learn = self.on_learn
+        for provider in unchanged:
+            health = self.of(provider)
+            if not self._has_same_breakers(config):
+                health = replace(health, breaker=following._make_breaker())
+            following._health[provider.name] = health
+        return following
+
+    def _has_same_breakers(self, config: AttemptConfig) -> bool:
+        names = ("breaker_threshold", "breaker_rest_s")
+        return all(getattr(config, name) == getattr(self._config, name) for name in names)
+
+    def _make_breaker(self) -> CircuitBreaker:
+        config = self._config
+        return CircuitBreaker(
+            self._clock, threshold=config.breaker_threshold, rest_s=config.breaker_rest_s
+        )
+
+    def _learn(self, provider: str, *fields: Any, **more: Any) -> None:
+        self.on_learn(HealthFact(provider, *fields, **more))
 
     def __iter__(self) -> Iterator[ProviderHealth]:
         return iter(self._health.values())

@@ -63,12 +63,24 @@ class RejectedModes:
     def __init__(self) -> None:
         self.known: dict[TargetName, dict[str, float]] = {}
         """Modes, and until when each is avoided."""
+        self.on_learn: Callable[[str, str, str], None] = lambda provider, model, name: None
+
+    def forget(self, provider: str) -> None:
+        """Forget what a provider has rejected: another server has its name now."""
+        self.known = {
+            target: modes for target, modes in self.known.items() if target[0] != provider
+        }
 
     def learn(self, target: TargetName, mode: str, now: float) -> None:
+        self.remember(target, mode, now + REMEMBERED_S)
+        self.on_learn(*target, mode)
+
+    def remember(self, target: TargetName, mode: str, until: float) -> None:
+        """Remember what another process has learned."""
         modes = self.known.pop(target, {})
         if len(self.known) >= _MAX_TARGETS:
             del self.known[next(iter(self.known))]
-        self.known[target] = {**modes, mode: now + REMEMBERED_S}
+        self.known[target] = {**modes, mode: until}
 
     def of(self, target: TargetName, now: float) -> Modes:
         """The modes that a target is known to reject."""

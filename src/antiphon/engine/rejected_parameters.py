@@ -8,7 +8,7 @@ which parameters can be left out, and how.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 from antiphon.core.diagnostic import Code, Decision, Diagnostic
 from antiphon.core.faults.fault import ProviderFault
@@ -33,9 +33,21 @@ class RejectedParameters:
     def __init__(self) -> None:
         self.known: dict[tuple[str, str], dict[str, None]] = {}
         """Parameter names by the names of provider and model."""
+        self.on_learn: Callable[[str, str, str], None] = lambda provider, model, name: None
+
+    def forget(self, provider: str) -> None:
+        """Forget what a provider has rejected: another server has its name now."""
+        self.known = {
+            target: names for target, names in self.known.items() if target[0] != provider
+        }
 
     def learn(self, provider: str, model: str, parameter: str) -> None:
-        self.known.setdefault((provider, model), {})[parameter] = None
+        self.remember((provider, model), parameter)
+        self.on_learn(provider, model, parameter)
+
+    def remember(self, target: tuple[str, str], parameter: str) -> None:
+        """Remember what another process has learned."""
+        self.known.setdefault(target, {})[parameter] = None
 
     def apply(
         self,

@@ -16,6 +16,7 @@ from msgspec import Struct
 from antiphon.config import Config, raise_problems, suggest
 from antiphon.core.plan.plan import Capabilities
 from antiphon.errors import ConfigError, InvalidRequest
+from antiphon.providers.prices import Price
 from antiphon.providers.registry import Provider, known_specs
 
 _MAX_UNLISTED = 256
@@ -36,6 +37,11 @@ class Target(Struct, frozen=True, dict=True):
         """What the model supports. Looked up once for each target."""
         return self.provider.capabilities(self.model)
 
+    @cached_property
+    def price(self) -> Price | None:
+        """The price of the model; None: unknown. Looked up once for each target."""
+        return self.provider.price(self.model)
+
 
 class Router:
     def __init__(
@@ -51,7 +57,7 @@ class Router:
         the environment enables its provider."""
         self._discovers = discovers
         self._fallbacks = fallbacks
-        self._providers = providers
+        self.providers = providers
         self._aliases = aliases
         self._default = providers[default_provider or next(iter(providers))]
         self._full: dict[str, Target] = {}
@@ -82,12 +88,20 @@ class Router:
         found = [first, *filter(None, map(self.direct, following))]
         return list({target.name: target for target in found}.values())
 
+    @property
+    def aliases(self) -> Mapping[str, str]:
+        return self._aliases
+
+    @property
+    def fallbacks(self) -> Mapping[str, Sequence[str]]:
+        return self._fallbacks
+
     def names(self) -> list[str]:
         """Return every known model name, aliases first."""
         aliases = [alias for alias in self._aliases if alias != "*"]
         known = [
             f"{provider.name}/{model}"
-            for provider in self._providers.values()
+            for provider in self.providers.values()
             for model in provider.models()
         ]
         return [*dict.fromkeys([*aliases, *known])]
@@ -109,7 +123,7 @@ class Router:
             return self._full[name]
         if name not in self._unlisted:
             prefix, _, model = name.partition("/")
-            provider = self._providers.get(prefix)
+            provider = self.providers.get(prefix)
             if not model or provider is None or not provider.serves(model):
                 return None
             if len(self._unlisted) >= _MAX_UNLISTED:
@@ -125,7 +139,7 @@ class Router:
         return Target(self._default, name)
 
     def _describe_unknown_model(self, name: str) -> str:
-        missing = _explain_missing_provider(name, self._providers, discovers=self._discovers)
+        missing = _explain_missing_provider(name, self.providers, discovers=self._discovers)
         if missing:
             return f"The model {name!r} is not available: {missing}."
         near = difflib.get_close_matches(name, self.names(), n=3, cutoff=0.4)

@@ -15,7 +15,7 @@ A run knows nothing of HTTP: its reader may be a socket, a background job or a l
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import ExitStack
 from enum import StrEnum
 from functools import partial
@@ -24,16 +24,11 @@ from typing import Literal, Self, TypeAlias, TypeVar
 import msgspec
 
 from antiphon.core.diagnostic import Diagnostic
-from antiphon.core.faults.fault import (
-    FaultType,
-    ProviderFault,
-    protocol_fault,
-    timeout_fault,
-)
+from antiphon.core.faults.fault import ProviderFault, timeout_fault
 from antiphon.core.faults.kinds import FaultKind
 from antiphon.core.plan.follow_up import FollowUp
 from antiphon.core.planning.next_round import FinishedRound
-from antiphon.engine.answer import Answer
+from antiphon.engine.answer import Answer, SaveTurn
 from antiphon.engine.attempt import Attempt, make_encoding
 from antiphon.engine.health import Lease
 from antiphon.engine.retry import NextAttempt, RetryPolicy
@@ -49,11 +44,10 @@ from antiphon.wire.response import Response
 
 _T = TypeVar("_T")
 _Limit: TypeAlias = Literal["first_token", "total"]
+Admit: TypeAlias = Callable[[RunTrace], Awaitable[Mapping[str, str]]]
 
 
 class State(StrEnum):
-    """Where a run is. `ENDED` is final."""
-
     PREPARED = "prepared"
     OPENING = "opening"
     STREAMING = "streaming"
@@ -62,23 +56,27 @@ class State(StrEnum):
 
 
 class Run:
-    """Use as `async with run:`, then `open` and `events` for a stream, or `response` for a whole
-    answer."""
+    """Use as `async with run:`, then `open` and `events` for a stream, or else `response`."""
 
     def __init__(self, services: Services, prepared: PreparedRequest) -> None:
         self.state = State.PREPARED
-        self._services = services
-        self._prepared = prepared
+        self._services, self.prepared = services, prepared
         self._stopped: ProviderFault | None = None
         self._attempt: Attempt | None = None
         self._searches: Searches | None = None
         self._opening: asyncio.Timeout | None = None
         self._deadline: InactivityTimer | None = None
+        self.on_exit: Callable[[], object] = bool  # called when the run is left, however it ended
+        self.admit: Admit = RunTrace.admit  # checks the limits of the client
 
     @property
     def diagnostics(self) -> tuple[Diagnostic, ...]:
         """All diagnostics so far: of the current plan, and of the answer itself."""
         return self._answer.diagnostics
+
+    def save_with(self, save_turn: SaveTurn) -> bool:
+        """Have the turn stored by this function; False if it is being stored already."""
+        return self._answer.save_with(save_turn)
 
     def add_diagnostic(self, diagnostic: Diagnostic) -> None:
         self._answer.add_diagnostic(diagnostic)
@@ -86,24 +84,18 @@ class Run:
     # Acquire and release
 
     async def __aenter__(self) -> Self:
-        services, prepared = self._services, self._prepared
+        services, prepared = self._services, self.prepared
         self.state = State.OPENING
         with ExitStack() as undo:
             services.active.add(self)
             undo.callback(services.active.discard, self)
             clock = services.runtime.monotonic
-            began = clock()
-            trace = RunTrace(services.tracer, prepared.facts(), lambda: (clock() - began) * 1000)
+            trace = services.new_trace(prepared)
+            self.limit_headers = await self.admit(trace)
             undo.callback(trace.abort)
             trace.begin(prepared.skipped)
-            self._policy = RetryPolicy(
-                prepared.targets,
-                services.health,
-                services.attempts,
-                clock,
-                services.runtime.random,
-                trace.skip_target,
-            )
+            choice = services.health, services.attempts, clock, services.runtime.random
+            self._policy = RetryPolicy(prepared.targets, *choice, trace.skip_target)
             self._next = self._policy.first()
             self._lease = Lease(services.health.of(self._next.target.provider), self._next.key)
             undo.callback(self._lease.release)
@@ -115,27 +107,41 @@ class Run:
         return self
 
     async def __aexit__(self, *exception: object) -> None:
-        self.state = State.ENDED
-        try:
-            with ExitStack() as release:  # each step runs, whatever another one raises
-                release.callback(self._services.active.discard, self)
-                release.callback(self._answer.finish_trace)
-                release.callback(self._answer.close)
-                release.callback(self._lease.release)
-                if self._attempt is not None:
-                    release.callback(self._attempt.close)
-                if self._searches is not None:
-                    release.callback(self._searches.close)
-                if self._deadline is not None:
-                    release.callback(self._deadline.cancel)
-        except Exception as error:  # the answer is over: only the log can report it
-            self._answer.report_bug(error)
+        self.state, answer = State.ENDED, self._answer
+        steps: list[Callable[[], object]] = []
+        if self._deadline is not None:
+            steps.append(self._deadline.cancel)
+        if self._searches is not None:
+            steps.append(self._searches.close)
+        if self._attempt is not None:
+            steps.append(self._attempt.close)
+        steps += (self._lease.release, answer.close, answer.finish_trace)
+        steps += (partial(self._services.active.discard, self), self.on_exit)
+        error: BaseException | None = None
+        for step in steps:  # each of them, whatever another one raises
+            try:
+                step()
+            except BaseException as raised:
+                error = raised
+        if isinstance(error, Exception):  # the answer is over: only the log can report it
+            answer.report_bug(error)
+        elif error is not None:
+            raise error
 
     def stop(self, fault: ProviderFault) -> None:
         """End the answer from outside: disconnect, and let the reader find the fault."""
         self._stopped = self._stopped or fault
         if self._opening is not None and not self._opening.expired():
             self._opening.reschedule(0)
+        self._disconnect()
+
+    async def cancel(self) -> list[Event]:
+        """End the answer as cancelled, with what it has so far; call it when nothing else runs."""
+        self._disconnect()
+        events = self._answer.take_early() + self._answer.bridge.cancel()
+        return await self._answer.release(events) if events else []
+
+    def _disconnect(self) -> None:
         if self._attempt is not None:
             self._attempt.hang_up()
         if self._searches is not None:
@@ -150,11 +156,12 @@ class Run:
     async def open(self) -> None:
         """Call the provider and wait for its first output; raises `UpstreamError`."""
         self._set_deadline()
+        if self.prepared.compact is not None:
+            await self._within(None, "total", self._answer.compact_context)
         await self._open_round()
 
     def start(self) -> list[Event]:
-        """Begin the answer before the provider has sent output, for a client that should not wait
-        any longer."""
+        """Begin the answer before the provider's first output: the client must not wait longer."""
         return self._answer.start()
 
     async def events(self) -> AsyncGenerator[list[Event], None]:
@@ -172,14 +179,13 @@ class Run:
                 if events:
                     events = await answer.release(events)
             except Exception as error:  # a bug is no reason to leave a client without an end
-                events = await answer.end_after_crash(error)
+                events = await answer.end_with(answer.report_bug(error))
             if events:
                 yield events
 
     async def fail(self, fault: ProviderFault) -> list[Event]:
-        """End a stream whose opening failed: the events not yet read, and `response.failed`."""
-        answer = self._answer
-        return await answer.release(answer.take_early() + answer.bridge.fail(fault))
+        """End an answer whose opening failed: the events not yet read, and `response.failed`."""
+        return await self._answer.end_with(fault)
 
     async def _open_round(self) -> None:
         attempt = await self._try_until_output("first_token", self._read_first_output)
@@ -195,8 +201,7 @@ class Run:
                 events = await self._read(bridge)
             answer.early += events  # after the await: `start` may have taken the others meanwhile
             has_output = answer.has_output
-        fault = answer.fault_without_output(answer.early)
-        if fault is not None:
+        if (fault := answer.fault_without_output(answer.early)) is not None:
             raise UpstreamError(fault)
         return attempt
 
@@ -230,6 +235,8 @@ class Run:
     async def response(self) -> Response:
         """Return the finished response; raises `UpstreamError`."""
         answer = self._answer
+        if self.prepared.compact is not None:
+            await self._within(None, "total", answer.compact_context)
         events = await self._try_until_output("total", self._read_whole_round)
         if answer.bridge.awaits_next_round:
             self._set_deadline()  # for all further rounds; the first one had a limit of its own
@@ -245,14 +252,9 @@ class Run:
     async def _read_whole_round(self) -> list[Event]:
         attempt, answer = await self._call_provider(), self._answer
         events = answer.read_whole(await attempt.read_all())
-        fault = answer.fault_without_output(events)
-        if not answer.bridge.rounds:
-            fault = answer.bridge.fault or fault
-        if fault is None:
-            return events
-        if fault.type is FaultType.unknown:  # a 200 whose body has nothing we know
-            fault = protocol_fault(fault.message)
-        raise UpstreamError(fault)
+        if (fault := answer.fault_of_whole_round(events)) is not None:
+            raise UpstreamError(fault)
+        return events
 
     # Attempts
 
@@ -303,6 +305,8 @@ class Run:
         """Encode the request, send it, and wait for the response head."""
         services, answer, target = self._services, self._answer, self._next.target
         plan, outbound = await self._compute(partial(self._encoding.encode, target))
+        if self._trace.context is not None:
+            outbound = self._trace.add_context(outbound, self._trace.context)
         answer.use_sent_plan(plan)
         answer.bridge.plan, answer.sent = plan, outbound.body
         if self._trace.keeps_payloads:
@@ -314,7 +318,7 @@ class Run:
 
     async def _compute(self, function: Callable[[], _T]) -> _T:
         """Call a function; in the worker thread if the request is large."""
-        is_large = self._prepared.request.is_large
+        is_large = self.prepared.request.is_large
         return await self._services.worker.run(function) if is_large else function()
 
     async def _retry(self, error: UpstreamError) -> None:
@@ -349,21 +353,17 @@ class Run:
         self._answer.use_target(following.target)
 
     def _record_attempt(self, began: float, fault: ProviderFault | None) -> None:
-        target, number, key_name = self._next.target, self._next.number, self._lease.key_name
-        status = None if self._attempt is None else self._attempt.status
-        latency_ms = (self._services.runtime.monotonic() - began) * 1000
-        record = AttemptRecord(number, *target.name, key_name, target.provider.spec.dialect)
-        if fault is None:
-            self._trace.attempt(record, None, None, status, latency_ms)
-        else:
-            self._answer.record_failed_attempt(record, fault, status, latency_ms)
+        target, attempt = self._next.target, self._attempt
+        status = None if attempt is None else attempt.status
+        ms = (self._services.runtime.monotonic() - began) * 1000
+        names = (*target.name, self._lease.key_name, target.provider.spec.dialect, target.price)
+        self._answer.record_attempt(AttemptRecord(self._next.number, *names), fault, status, ms)
 
     # Between rounds
 
     async def _continue(self, open_round: Callable[[], Awaitable[None]]) -> list[Event]:
         """Do what the answer waits for: the next search, or a further round."""
-        self.state = State.BETWEEN_ROUNDS
-        bridge = self._answer.bridge
+        self.state, bridge = State.BETWEEN_ROUNDS, self._answer.bridge
         try:
             if (follow_up := bridge.follow_up) is None:
                 return await self._search()
@@ -373,8 +373,7 @@ class Run:
 
     async def _search(self) -> list[Event]:
         bridge = self._answer.bridge
-        if self._searches is None:
-            self._searches = Searches(self._services.search)
+        self._searches = self._searches or Searches(self._services.search)
         if self._stopped is None:
             found = await self._searches.outcome(bridge.pending_searches)
         if self._stopped is not None:
@@ -389,7 +388,7 @@ class Run:
         items = tuple(msgspec.to_builtins(bridge.round_items))
         self._encoding.add_round(FinishedRound(items, follow_up))
         bridge.begin_next_round()
-        self._trace.raw.keep()
+        self._trace.begin_round()
         can_take_over = partial(self._encoding.can_take_over, plan=answer.plan)
         self._take(self._policy.next_round(self._next, can_take_over))
         try:

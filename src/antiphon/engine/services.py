@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+import msgspec
+from msgspec import Struct
+
 from antiphon.config import AttemptConfig, CompatibilityConfig
 from antiphon.core.client_profile import OTHER, Profile
+from antiphon.core.diagnostic import Diagnostic
 from antiphon.core.faults.fault import ProviderFault
 from antiphon.core.history.capsule import Sealer, Unseal
 from antiphon.core.plan.plan import Plan
@@ -18,13 +22,14 @@ from antiphon.engine.rejected_parameters import RejectedParameters
 from antiphon.engine.routing import Target
 from antiphon.engine.runtime import Runtime
 from antiphon.engine.searches import Search, find_nothing
-from antiphon.engine.tracing import Tracer
+from antiphon.engine.tracing import Accounting, RunTrace, TraceHeaders, Tracer
 from antiphon.engine.upstream import Upstream
 from antiphon.engine.worker import WorkerThread
 from antiphon.pipeline.log import Entry
 from antiphon.pipeline.stage import StageFactory
 from antiphon.store.redact import Redactor
-from antiphon.store.store import Store
+from antiphon.store.store import Store, Turn
+from antiphon.wire.items import Document
 from antiphon.wire.limits import DEFAULT_LIMITS, ResponseLimits
 from antiphon.wire.request import Request
 from antiphon.wire.response import Response
@@ -65,7 +70,8 @@ class ActiveRuns:
 
 @dataclass(frozen=True)
 class Services:
-    """Long-lived parts that every run uses. One per process."""
+    """Parts that every run uses. Another configuration replaces some; the others live as long as
+    the process."""
 
     http: Upstream
     in_process: Upstream
@@ -77,6 +83,8 @@ class Services:
     search: Search = find_nothing
     attempts: AttemptConfig = field(default_factory=AttemptConfig)
     compatibility: CompatibilityConfig = field(default_factory=CompatibilityConfig)
+    compaction_model: str = ""
+    """The model that compacts histories; empty: the model of the request."""
     limits: ResponseLimits = DEFAULT_LIMITS
     rejected: RejectedParameters = field(default_factory=RejectedParameters)
     rejected_modes: RejectedModes = field(default_factory=RejectedModes)
@@ -84,14 +92,21 @@ class Services:
     """Takes the configured secrets out of what is logged."""
     runtime: Runtime = field(default_factory=Runtime)
     active: ActiveRuns = field(default_factory=ActiveRuns)
+    accounting: Accounting = field(default_factory=Accounting)
+    """Limits of clients, and what they have used."""
     stages: Sequence[StageFactory] = ()
     """Stages of other packages, made for each answer."""
     worker: WorkerThread = field(default_factory=WorkerThread)
     """For what takes long in a large request."""
 
+    def new_trace(self, prepared: PreparedRequest) -> RunTrace:
+        """Make the trace of a run that begins now."""
+        headers, clock = prepared.caller.trace_headers, self.runtime.monotonic
+        facts, load_ms = prepared.facts(), prepared.load_ms
+        return RunTrace(self.tracer, facts, clock, self.accounting, headers, load_ms)
 
-@dataclass(frozen=True)
-class Caller:
+
+class Caller(Struct, frozen=True):
     """Who makes a request: the name of the client's key, and the id of the request."""
 
     client: str
@@ -99,10 +114,10 @@ class Caller:
     profile: Profile = OTHER
     locale: str = "en"
     """The language of fault descriptions."""
+    trace_headers: TraceHeaders = ("", "")
 
 
-@dataclass(frozen=True)
-class PreparedRequest:
+class PreparedRequest(Struct, frozen=True):
     """An accepted request: its targets in the order of attempts, and a plan for each of them."""
 
     request: Request
@@ -116,8 +131,33 @@ class PreparedRequest:
     """Opens the capsules of the caller."""
     replan: Callable[[Target, frozenset[str]], Plan]
     """Makes a plan for a target without some output formats and tool choices."""
+    compact: Callable[[], Awaitable[Sequence[Diagnostic]]] | None = None
+    """Compacts the context before the first attempt and replaces the plans; None: not needed."""
     skipped: Sequence[tuple[Target, str]] = ()
     """Fallbacks that cannot serve this request, and why."""
+    load_ms: float | None = None
+    """Time to load the history from the store; None: nothing was loaded."""
+
+    @property
+    def diagnostics(self) -> tuple[Diagnostic, ...]:
+        """The diagnostics of the first plan."""
+        return self.plans[self.targets[0].name].diagnostics
+
+    def make_turn(self, response: Response, provider: str) -> Turn:
+        """Make the turn to store: this request, and its response as it stands."""
+        document: Document = msgspec.to_builtins(response)
+        return Turn(
+            id=response.id,
+            previous_response_id=self.request.previous_response_id,
+            created_at=response.created_at,
+            status=response.status,
+            model=response.model,
+            provider=provider,
+            client=self.caller.client,
+            input=self.request.input,
+            output=tuple(document["output"]),
+            response=document,
+        )
 
     def facts(self) -> dict[str, Any]:
         """Return the names and numbers that may be logged; never content."""

@@ -20,17 +20,18 @@ class InactivityTimer:
         self._limit_s = limit_s
         self._on_idle = on_idle
         self._repeat = repeat
-        self._touched = self._loop.time()
+        self.touched_at = self._loop.time()
+        """The time of the last activity. Whoever is active very often sets it without `touch`."""
         self._handle: asyncio.TimerHandle | None = self._loop.call_later(limit_s, self._fire)
 
     def touch(self) -> None:
-        self._touched = self._loop.time()
+        self.touched_at = self._loop.time()
 
     def reset(self, limit_s: float) -> None:
         """Restart with another limit."""
         self._stop()
         self._limit_s = limit_s
-        self._touched = self._loop.time()
+        self.touched_at = self._loop.time()
         self._handle = self._loop.call_later(limit_s, self._fire)
 
     def cancel(self) -> None:
@@ -46,10 +47,10 @@ class InactivityTimer:
 
     def _fire(self) -> None:
         self._handle = None
-        left = self._touched + self._limit_s - self._loop.time()
+        left = self.touched_at + self._limit_s - self._loop.time()
         if left <= 0:
             if self._repeat:
-                self._touched = self._loop.time()
+                self.touched_at = self._loop.time()
                 self._handle = self._loop.call_later(self._limit_s, self._fire)
             self._on_idle()
         else:

@@ -8,7 +8,7 @@ import io
 import os
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from typing import Protocol
 
@@ -116,7 +116,15 @@ class HTTPUpstream:
 
 def _payload(body: bytes) -> bytes | io.BytesIO:
     """Return a large body as a file, which the HTTP library sends in pieces."""
-    return body if len(body) < _LARGE_BODY else io.BytesIO(body)
+    return body if len(body) < _LARGE_BODY else _LargeBody(body)
+
+
+class _LargeBody(io.BytesIO):
+    """A body as a file that is never copied as a whole: the HTTP library (aiohttp 3.14) asks
+    `getbuffer` for its size, and that of `BytesIO` copies the bytes to make them writable."""
+
+    def getbuffer(self) -> memoryview:
+        return memoryview(self.getvalue())
 
 
 def _timeout(timeouts: TimeoutConfig) -> aiohttp.ClientTimeout:
@@ -198,28 +206,48 @@ class _HTTPAnswer:
         self._response.close()
 
 
+_ECHO_TICK_S = 0.05  # how soon a slow answer notices that it was closed
+
+
 class EchoUpstream:
     """The built-in echo provider: real Chat Completions bytes without a network."""
 
+    def __init__(self, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
+        """`sleep` waits between the chunks of a slow model."""
+        self._sleep = sleep
+
     async def open(self, provider: Provider, outbound: Outbound, key: str) -> UpstreamAnswer:
-        return _EchoAnswer(echo.answer(outbound.body))
+        return _EchoAnswer(echo.answer(outbound.body), self._sleep)
 
     async def close(self) -> None:
         return
 
 
 class _EchoAnswer:
-    def __init__(self, answer: echo.EchoAnswer) -> None:
+    def __init__(self, answer: echo.EchoAnswer, sleep: Callable[[float], Awaitable[None]]) -> None:
         self.status = answer.status
         self.headers: Mapping[str, str] = {"content-type": answer.content_type}
         self._chunks = deque(answer.chunks)
+        self._delay_s = answer.delay_s
+        self._sleep = sleep
 
     async def next(self) -> bytes:
-        await asyncio.sleep(0)  # yields to other tasks, as a socket read does
+        await self._pause()
         return self._chunks.popleft() if self._chunks else b""
 
     async def read(self) -> bytes:
+        await self._pause()
         return b"".join(self._chunks)
+
+    async def _pause(self) -> None:
+        """Yield to other tasks, as a socket read does; at a slow model, until its next chunk or
+        until the answer is closed."""
+        if not self._delay_s:
+            await asyncio.sleep(0)
+        waited_s = 0.0
+        while waited_s < self._delay_s and self._chunks:
+            await self._sleep(_ECHO_TICK_S)
+            waited_s += _ECHO_TICK_S
 
     def close(self) -> None:
         self._chunks.clear()

@@ -28,7 +28,10 @@ class ApplicationHost:
                 engine = await self._resources.enter_async_context(
                     open_engine(self._config, os.environ, write_log)
                 )
-                self._application = Application(engine, self._config)
+                application = Application(engine, self._config)
+                self._resources.push_async_callback(application.close)
+                await application.start()
+                self._application = application
         return self._application
 
     async def close(self) -> None:

@@ -3,25 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import (
-    AsyncIterator,
-    Awaitable,
-    Callable,
-    Iterable,
-    Mapping,
-    MutableMapping,
-)
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from functools import partial
-from typing import Any, TypeAlias
 
 from antiphon.library.application_host import ApplicationHost
+from antiphon.library.asgi_websocket import Message, Receive, Send, serve_websocket
 from antiphon.library.settings import ConfigLike
 from antiphon.server.content_encoding import ContentDecoder
 from antiphon.server.http import HTTPRequest, HTTPResponse, StreamingBody
-
-Message: TypeAlias = MutableMapping[str, Any]
-Receive: TypeAlias = Callable[[], Awaitable[Message]]
-Send: TypeAlias = Callable[[Message], Awaitable[None]]
 
 
 def asgi_app(config: ConfigLike = None) -> ASGIApplication:
@@ -45,6 +34,9 @@ class ASGIApplication:
                 await self._run_lifespan(receive, send)
             case "http":
                 await self._answer(scope, receive, send)
+            case "websocket":
+                http = _read_handshake(scope, receive)
+                await serve_websocket(await self._host.open(), http, scope, receive, send)
 
     async def _run_lifespan(self, receive: Receive, send: Send) -> None:
         await receive()
@@ -67,6 +59,12 @@ class ASGIApplication:
             await _stream(response.body, receive, send)
 
 
+def _read_handshake(scope: Message, receive: Receive) -> HTTPRequest:
+    """Read the request of a handshake, whose header `Upgrade` some servers leave out."""
+    headers = [*scope["headers"], (b"upgrade", b"websocket")]
+    return _read_request({**scope, "method": "GET", "headers": headers}, receive)
+
+
 def _read_request(scope: Message, receive: Receive) -> HTTPRequest:
     headers = _read_headers(scope["headers"])
     return HTTPRequest(
@@ -75,6 +73,7 @@ def _read_request(scope: Message, receive: Receive) -> HTTPRequest:
         headers=headers,
         remote=(scope.get("client") or ("",))[0],
         read_body=partial(_read_body, receive, headers),
+        query=scope.get("query_string", b"").decode("latin-1"),
     )
 
 

@@ -97,6 +97,7 @@ class Gateway:
             method = "stream" if document["stream"] else "create"
             raise InvalidRequest(f"`stream` decides the method: call {method}().", param="stream")
         parsed = Request.parse(_encode({**document, "stream": stream}))
+        _reject_background(parsed)
         caller = Caller(_CLIENT, self._engine.services.runtime.new_id("req"))
         return await self._engine.create(parsed, caller)
 
@@ -123,3 +124,13 @@ def output_text(response: Mapping[str, Any]) -> str:
         for part in item["content"]
         if part["type"] == "output_text"
     )
+
+
+def _reject_background(request: Request) -> None:
+    if request.background:
+        raise InvalidRequest(
+            "`background` is not supported without a server: leave it out, and use `stream` for a"
+            " long answer.",
+            param="background",
+            code="unsupported_parameter",
+        )

@@ -49,8 +49,9 @@ def openai_http_client(
 async def _handle(host: ApplicationHost, request: httpx2.Request, body: bytes) -> HTTPResponse:
     application = await host.open()
     headers = {**request.headers, "host": "localhost"}
+    path, query = request.url.path, request.url.query.decode("ascii")
     return await application.handle(
-        HTTPRequest.with_body(request.method, request.url.path, headers, body)
+        HTTPRequest.with_body(request.method, path, headers, body, query=query)
     )
 
 

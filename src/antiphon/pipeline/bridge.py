@@ -30,7 +30,7 @@ from antiphon.core.stream.deltas import (
     Text,
     ToolCall,
 )
-from antiphon.core.stream.finish import map_finish_reason
+from antiphon.core.stream.finish import CANCELLED, map_finish_reason
 from antiphon.core.stream.machine import ResponseMachine
 from antiphon.core.stream.phase import Phase
 from antiphon.core.stream.usage import estimate_usage, usage_estimated
@@ -109,8 +109,7 @@ class Bridge:
     @property
     def ended(self) -> bool:
         """The terminal event has been given."""
-        phase = self._machine.phase  # read for every delta, and hashing an enum is not free
-        return phase is not _IN_PROGRESS and phase is not _IDLE
+        return self._machine.has_ended
 
     @property
     def finishing(self) -> bool:
@@ -144,7 +143,7 @@ class Bridge:
 
     def feed(self, chunk: bytes) -> list[Event]:
         """Return the events of one read of the network."""
-        return self._collect(lambda events: self._read_chunk(chunk, events))
+        return self._collect(self._read_chunk, chunk)
 
     def close(self) -> list[Event]:
         """End the round: the upstream has closed the stream."""
@@ -152,13 +151,15 @@ class Bridge:
 
     def feed_whole(self, body: bytes) -> list[Event]:
         """Return the events of a whole (not streamed) answer."""
-        return self._collect(lambda events: self._read_whole(body, events))
+        return self._collect(self._read_whole, body)
 
     def fail(self, fault: ProviderFault) -> list[Event]:
         """End the answer with an error; nothing happens to one that has ended."""
-        if self.ended:
-            return []
-        return self.start() + self._machine.fail(fault)
+        return [] if self.ended else self.start() + self._machine.fail(fault)
+
+    def cancel(self) -> list[Event]:
+        """End the answer as cancelled; nothing happens to one that has ended."""
+        return [] if self.ended else self.start() + self._machine.finish(CANCELLED)
 
     def connection_lost(self, fault: ProviderFault) -> list[Event]:
         """End the round: the connection broke."""
@@ -169,13 +170,13 @@ class Bridge:
             return []
         return self.fail(fault)
 
-    def _collect(self, step: Callable[[list[Event]], None]) -> list[Event]:
+    def _collect(self, step: Callable[..., None], *given: object) -> list[Event]:
         """Run a step and return its events. If it raises, those it made so far, and the failure."""
         events: list[Event] = []
-        if self.ended:
+        if self._machine.has_ended:
             return events
         try:
-            step(events)
+            step(*given, events)
         except BridgeError as error:
             events += self.fail(protocol_fault(error.message, code=error.code.rpartition(".")[2]))
         except Exception as error:  # a bug of ours must not leave a client waiting
@@ -192,16 +193,17 @@ class Bridge:
 
     def _read(self, frames: Sequence[Frame], events: list[Event]) -> None:
         self.frame_count += len(frames)
+        decoder, chain, machine = self._decoder, self._chain, self._machine
         for frame in frames:
-            if self._is_over:
+            if machine.has_ended or self._round_over or self.round_fault is not None:
                 break
-            deltas: Sequence[Delta] = self._decoder.feed(frame)
+            deltas: Sequence[Delta] = decoder.feed(frame)
             if deltas:
                 self._count(deltas)
-            if self._chain.has_markup:
-                deltas = self._chain.filter_markup(deltas)
-            self._take(deltas, events)
-            if self._decoder.ended:
+                if chain.has_markup:
+                    deltas = chain.filter_markup(deltas)
+                self._take(deltas, events)
+            if decoder.ended:
                 self._finish_stream(events)
 
     @property
@@ -223,8 +225,7 @@ class Bridge:
 
     def _read_whole(self, body: bytes, events: list[Event]) -> None:
         self._count(decoded := self._dialect.decode(body))
-        deltas = self._chain.filter_whole(decoded)
-        self._take(deltas, events)
+        self._take(self._chain.filter_whole(decoded), events)
         if not self._is_over:
             events += self.start()
             self._end_round(events)
@@ -250,11 +251,12 @@ class Bridge:
 
     def _take(self, deltas: Sequence[Delta], events: list[Event]) -> None:
         """Pass decoded deltas through the filters to the machine."""
-        if deltas:
+        machine = self._machine
+        if deltas and machine.phase is _IDLE:
             events += self.start(deltas)
         for delta in deltas:
             if type(delta) in BYPASS:
-                events += self._machine.feed(delta)
+                events += machine.feed(delta)
                 continue
             if not self._has_output and self._is_early_failure(delta):
                 break
@@ -263,7 +265,7 @@ class Bridge:
             if not filtered:
                 self.is_holding_back = self._has_output
             self._feed_machine(filtered, events)
-            if self.ended:
+            if machine.has_ended:
                 break
 
     def _filter(self, delta: Delta) -> list[Delta]:
@@ -288,7 +290,7 @@ class Bridge:
 
     def _feed_machine(self, deltas: Sequence[Delta], events: list[Event]) -> None:
         for delta in deltas:
-            if self.ended:
+            if self._machine.has_ended:
                 break
             events += self._machine.feed(delta)
 
@@ -361,7 +363,7 @@ class Bridge:
 
     def settle_search(self, result: SearchOutcome) -> list[Event]:
         """Take the outcome of the first pending search; its results join the next request."""
-        return self._collect(lambda events: self._settle_search(result, events))
+        return self._collect(self._settle_search, result)
 
     def begin_next_round(self) -> None:
         """Go on: the request in `follow_up` is about to be sent."""
@@ -393,6 +395,6 @@ class Bridge:
             self._conclude(events)
 
 
-_IDLE, _IN_PROGRESS = Phase.IDLE, Phase.IN_PROGRESS
+_IDLE = Phase.IDLE
 _TEXTUAL = Text | Reasoning | Refusal
 _MESSAGE_TEXT = (Text, Refusal)

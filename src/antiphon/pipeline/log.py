@@ -20,7 +20,7 @@ class Entry(Struct, frozen=True):
 
 
 class LogStage(Stage):
-    """Logs `response.finished`, or `response.cancelled` for a client that disconnected."""
+    """Logs `response.finished`, or `response.cancelled` for a response that nobody waits for."""
 
     def __init__(self, emit: Callable[[Entry], None], *, elapsed_ms: Callable[[], float]) -> None:
         self._emit = emit
@@ -29,7 +29,7 @@ class LogStage(Stage):
 
     def on_terminal(self, batch: Batch) -> Batch:
         ending = terminal(batch.events)
-        if ending is not None:
+        if ending is not None and ending.response.status != "cancelled":
             self._ended = True
             level = "warning" if ending.response.status == "failed" else "info"
             facts = {**batch.facts, **_outcome(ending.response), **self._figures(batch)}

@@ -18,6 +18,7 @@ from antiphon.pipeline.client_profile import ProfileStage
 from antiphon.pipeline.contract import ContractStage
 from antiphon.pipeline.diagnostics import DiagnosticsStage
 from antiphon.pipeline.log import Entry, LogStage
+from antiphon.pipeline.obfuscation import ObfuscationStage
 from antiphon.pipeline.persist import PersistStage
 from antiphon.pipeline.stage import Batch, Stage, failed, terminal, with_terminal
 from antiphon.pipeline.trace import TraceStage
@@ -84,20 +85,25 @@ def build_pipeline(
     elapsed_ms: Callable[[], float],
     store: bool,
     stages: Sequence[Stage] = (),
+    padding: Callable[[int], bytes] | None = None,
 ) -> Pipeline:
     """Build the stages behind the bridge that this answer needs, in the order of docs/stages.
 
-    `stages` are those of other packages: they come before what traces, logs and saves."""
+    `stages` are those of other packages: they come before what traces, logs and saves. `padding`:
+    the source of random bytes, for a client that requests obfuscation."""
     made = [*answer_stages(plan, profile), *stages, trace, LogStage(emit, elapsed_ms=elapsed_ms)]
     if store:
         made.append(PersistStage())
-    return Pipeline([*made, DiagnosticsStage(emit)], describe)
+    made.append(DiagnosticsStage(emit))
+    if padding is not None:
+        made.append(ObfuscationStage(padding))
+    return Pipeline(made, describe)
 
 
 def answer_stages(plan: Plan, profile: Profile) -> list[Stage]:
     """Build the stages that may change what the client receives."""
     stages: list[Stage] = []
-    if plan.contract.requested != "text":
+    if plan.contract.requested != "text" and plan.summary_task is None:
         stages.append(ContractStage(plan.contract, provider=plan.provider))
     if profile.permanent_errors != "exact":
         stages.append(ProfileStage(profile))

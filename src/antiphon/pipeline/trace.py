@@ -7,6 +7,7 @@ from collections.abc import Callable
 from antiphon.pipeline.stage import Batch, Stage, terminal
 from antiphon.wire.events import Event
 from antiphon.wire.response import Response
+from antiphon.wire.sse import SSEEncoder
 
 
 class RawTap:
@@ -75,3 +76,15 @@ class PayloadTraceStage(TraceStage):
 
     def on_terminal(self, batch: Batch) -> Batch:
         return super().on_terminal(self.feed(batch))
+
+    def encode(self) -> tuple[bytes, list[tuple[int, float]]]:
+        """Encode the events as the client received them, with offset and time of every batch."""
+        encoder = SSEEncoder()
+        pieces: list[bytes] = []
+        offsets: list[tuple[int, float]] = []
+        size = 0
+        for at_ms, events in self.batches:
+            offsets.append((size, at_ms))
+            pieces.append(encoder.feed(events))
+            size += len(pieces[-1])
+        return b"".join(pieces), offsets

@@ -16,7 +16,7 @@ def _add_api_features(can: Capabilities) -> Capabilities:
     users: dict[str, tuple[float, float]] = {"safety_identifier": (1, 256), "user": (1, 256)}
     return replace(
         can,
-        parameters=can.parameters | {*users, "service_tier"},
+        parameters=can.parameters | {*users, "service_tier", "max_tool_calls"},
         ranges={**can.ranges, **users},
         allowed_values={"service_tier": frozenset({"auto", "default", "priority"})},
         media=ACCEPTED_MEDIA,

@@ -9,10 +9,12 @@ answers every request. The model's name selects the behaviour:
     error-<status>  returns that HTTP status
     error-midway    ends the stream with an error after some text
     cut             closes the stream without a finish reason
+    slow            repeats the last user message like `echo`, one word every 0.2 seconds
 
 All of them call a declared tool if `tool_choice` forces one, or if the last user message shares a
 word with the tool's name or description. Once the tool outputs are there, they answer in plain
-text, or in JSON if a response format is requested.
+text, or in JSON if a response format is requested. Images, files and audio are described by their
+type and size. A compaction gets an excerpt of every message.
 """
 
 from __future__ import annotations
@@ -26,12 +28,17 @@ from msgspec import Struct
 
 from antiphon.core.plan.plan import Capabilities
 from antiphon.core.planning.make_plan import EFFORTS
+from antiphon.providers.echo_media import describe_part
+from antiphon.providers.echo_summary import summarize
 from antiphon.providers.sample import sample
 from antiphon.providers.spec import Model, Spec
 
 JSONObject: TypeAlias = Mapping[str, Any]
 
-_MODELS = "echo reasoner refuser error-400 error-401 error-429 error-500 error-503 error-midway cut"
+_MODELS = """
+    echo reasoner refuser error-400 error-401 error-429 error-500 error-503 error-midway cut slow
+"""
+_DELAYS_S: Mapping[str, float] = {"slow": 0.2}
 _MAX_WORDS = 8192
 
 SPEC = Spec(
@@ -59,6 +66,8 @@ class EchoAnswer(Struct, frozen=True):
     status: int
     content_type: str
     chunks: Sequence[bytes]
+    delay_s: float = 0.0
+    """The time between two chunks."""
 
 
 def answer(body: bytes) -> EchoAnswer:
@@ -71,11 +80,11 @@ def answer(body: bytes) -> EchoAnswer:
     if failing := re.fullmatch(r"error-(\d{3})", model):
         status = int(failing[1])
         return _error(status, f"Echo: model '{model}' always fails with status {status}.")
-    reply = _build_reply(request, model)
+    reply, delay_s = _build_reply(request, model), _DELAYS_S.get(model, 0.0)
     if request.get("stream") is not True:
         completion = msgspec.json.encode(reply.to_completion(model))
-        return EchoAnswer(200, "application/json", [completion])
-    return EchoAnswer(200, "text/event-stream", _encode_frames(reply, model))
+        return EchoAnswer(200, "application/json", [completion], delay_s)
+    return EchoAnswer(200, "text/event-stream", _encode_frames(reply, model), delay_s)
 
 
 def _encode_frames(reply: _EchoReply, model: str) -> list[bytes]:
@@ -200,7 +209,9 @@ def _build_reply(request: JSONObject, model: str) -> _EchoReply:
     if tool is not None:
         call = (tool["name"], _sample_arguments(tool))
         return msgspec.structs.replace(reply, calls=(call,), finish="tool_calls")
-    text = _apply_format(request.get("response_format"), "\n".join(outputs) or prompt or "…")
+    text = _apply_format(
+        request.get("response_format"), "\n".join(outputs) or prompt or "…", messages
+    )
     reply = _apply_token_limit(msgspec.structs.replace(reply, text=text), request)
     return _apply_failure(reply, model)
 
@@ -248,8 +259,13 @@ def _apply_failure(reply: _EchoReply, model: str) -> _EchoReply:
     return reply
 
 
-def _apply_format(form: Any, text: str) -> str:
+def _apply_format(form: Any, text: str, messages: Sequence[JSONObject]) -> str:
     match form:
+        case {"type": "json_schema", "json_schema": {"name": "conversation_summary"}}:
+            said = [
+                (str(each.get("role")), _message_text(each.get("content"))) for each in messages
+            ]
+            return msgspec.json.encode(summarize(said)).decode()
         case {"type": "json_schema", "json_schema": {"schema": schema}}:
             return msgspec.json.encode(sample(schema, text)).decode()
         case {"type": "json_object"}:
@@ -292,7 +308,8 @@ _COMMON_WORDS = frozenset(
 def _message_text(content: Any) -> str:
     if isinstance(content, str):
         return content
-    return " ".join(str(part.get("text", f"[{part.get('type')}]")) for part in _as_objects(content))
+    parts = _as_objects(content)
+    return " ".join(str(part["text"]) if "text" in part else describe_part(part) for part in parts)
 
 
 def _is_media(content: Any) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from antiphon.core.plan.plan import Capabilities
-from antiphon.providers.spec import Model, Spec, parse_efforts
+from antiphon.providers.spec import HOSTED_OUTPUT, Model, Spec, parse_efforts
 
 _SAMPLING = frozenset({"temperature", "top_p", "top_logprobs"})
 _PLAIN = Capabilities(
@@ -24,6 +24,7 @@ _PLAIN = Capabilities(
         "external_web_access filters user_location search_context_size search_content_types".split()
     ),
     hosted_tools=frozenset("code_interpreter file_search image_generation mcp".split()),
+    include=HOSTED_OUTPUT,
     context_window=128_000,
     max_output_tokens=16_384,
 )
@@ -68,8 +69,7 @@ SPEC = Spec(
         Model(id="gpt-6-astra", capabilities=_ALWAYS),
         Model(id="gpt-5.6", capabilities=_GPT_5_6),
         *(Model(id=name, capabilities=_REASONS) for name in ("gpt-5.5", "gpt-5.4")),
-        Model(id="gpt-5.3-codex", capabilities=_GPT_5_2),
-        Model(id="gpt-5.2", capabilities=_GPT_5_2),
+        *(Model(id=name, capabilities=_GPT_5_2) for name in ("gpt-5.3-codex", "gpt-5.2")),
         Model(id="gpt-5.1", capabilities=_GPT_5_1),
         Model(id="gpt-5", capabilities=_GPT_5),
         Model(id="gpt-6", capabilities=_ALWAYS, family=True),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Literal
 from urllib.parse import urlencode, urlsplit
@@ -14,6 +14,7 @@ from msgspec import Struct
 from antiphon.config import (
     Config,
     ModelConfig,
+    PriceConfig,
     ProviderConfig,
     TimeoutConfig,
     WebSearch,
@@ -59,6 +60,7 @@ from antiphon.providers import (
 )
 from antiphon.providers.dialect_plugins import make_dialect
 from antiphon.providers.plugin import Plugins, load_plugins
+from antiphon.providers.prices import Price, find_listed_price, read_price
 from antiphon.providers.spec import Spec
 from antiphon.search.table import read_search_limits
 from antiphon.wire.sigv4 import authorize
@@ -92,6 +94,8 @@ class Provider(Struct, frozen=True, kw_only=True):
     web_search: WebSearch | None = None
     search_limits: frozenset[str] | None = None
     """Tool settings that the gateway's own search supports; None without such a search."""
+    prices: Mapping[str, PriceConfig] = {}
+    """Configured prices by model; `*` applies to the other models."""
 
     def __repr__(self) -> str:
         return f"Provider({self.name!r})"  # keeps keys out of tracebacks and logs
@@ -107,6 +111,11 @@ class Provider(Struct, frozen=True, kw_only=True):
     def issuer(self) -> str:
         """The owner of provider state in responses: a known provider, or one particular server."""
         return self.spec.name if self.spec.base_url else f"{self.spec.name} {self.base_url}"
+
+    def is_same_server(self, other: Provider) -> bool:
+        """Whether another configuration of the provider has the same address and credentials."""
+        names = ("name", "spec", "base_url", "api_keys", "headers", "query")
+        return all(getattr(self, name) == getattr(other, name) for name in names)
 
     def request_url(self, outbound: Outbound) -> str:
         """Return the URL of a request, with the configured query parameters."""
@@ -146,6 +155,14 @@ class Provider(Struct, frozen=True, kw_only=True):
         override = self.overrides.get(model) or self.overrides.get("*")
         return found if override is None else _apply_override(found, override)
 
+    def price(self, model: str) -> Price | None:
+        """Return the price of a model; None: unknown. The listed prices are those of the provider's
+        own address."""
+        is_own = bool(self.spec.base_url) and self.base_url == self.spec.base_url.rstrip("/")
+        listed = find_listed_price(self.spec.name, model) if is_own else None
+        override = self.prices.get(model) or self.prices.get("*")
+        return listed if override is None else read_price(override, listed)
+
     def _search_mode(self, found: Capabilities) -> WebSearch | Literal["none"]:
         """Return how to search: the gateway's own search replaces a missing one of the model."""
         if self.web_search is not None:
@@ -181,7 +198,7 @@ def inspect_providers(
     if echo.SPEC.name not in entries:
         entries = {**entries, echo.SPEC.name: ProviderConfig()}
     providers: dict[str, Provider] = {}
-    problems: list[ConfigError] = []
+    problems = [*_find_misnamed_prices(config, entries)]
     for name, entry in entries.items():
         try:
             providers[name] = _build_provider(name, entry, config, environment)
@@ -248,7 +265,30 @@ def _build_provider(
         overrides=entry.models,
         web_search=entry.web_search,
         search_limits=search_limits,
+        prices=_select_prices(name, config),
     )
+
+
+def _select_prices(name: str, config: Config) -> dict[str, PriceConfig]:
+    """Return the configured prices of a provider by model."""
+    prefix = f"{name}/"
+    return {
+        key.removeprefix(prefix): price
+        for key, price in config.prices.items()
+        if key.startswith(prefix)
+    }
+
+
+def _find_misnamed_prices(config: Config, providers: Iterable[str]) -> Iterator[ConfigError]:
+    """Find prices of providers that do not exist: without the error, their cost stays unknown."""
+    names = {*providers, *known_specs()}
+    for key in config.prices:
+        provider, _, model = key.partition("/")
+        if not model:
+            yield config.error_at(("prices", key), "must be of the form provider/model")
+        elif provider not in names:
+            problem = f"there is no provider {provider!r}; {suggest(provider, names)}"
+            yield config.error_at(("prices", key), problem)
 
 
 def _check_hosted_tools(name: str, entry: ProviderConfig, spec: Spec, config: Config) -> None:

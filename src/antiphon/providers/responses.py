@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from antiphon.core.plan.plan import Capabilities
 from antiphon.core.planning.make_plan import EFFORTS
-from antiphon.providers.spec import Spec
+from antiphon.providers.spec import HOSTED_OUTPUT, Spec
 
 SPEC = Spec(
     name="responses",
@@ -14,12 +14,13 @@ SPEC = Spec(
     capabilities=Capabilities(
         parameters=frozenset(
             """
-            max_output_tokens parallel_tool_calls safety_identifier temperature top_logprobs top_p
-            user
+            max_output_tokens max_tool_calls parallel_tool_calls prompt_cache_key safety_identifier
+            temperature top_logprobs top_p user
             """.split()
         ),
         efforts={effort: effort for effort in EFFORTS},
         replay_reasoning="always",
         hosted_tools=frozenset("code_interpreter file_search image_generation mcp".split()),
+        include=HOSTED_OUTPUT,
     ),
 )

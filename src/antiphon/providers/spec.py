@@ -11,13 +11,22 @@ from msgspec import Struct
 from antiphon.core.plan.plan import Capabilities
 from antiphon.core.planning.make_plan import EFFORTS
 
-__all__ = ["Auth", "Model", "Spec", "parse_efforts"]
+__all__ = ["HOSTED_OUTPUT", "Auth", "Model", "Spec", "parse_efforts"]
 
 
 def parse_efforts(values: str) -> dict[str, str]:
     """Map each effort from `none` to `max` to the provider's value; `-` where it has none."""
     pairs = zip(EFFORTS, values.split(), strict=True)
     return {effort: value for effort, value in pairs if value != "-"}
+
+
+HOSTED_OUTPUT = frozenset(
+    """
+    file_search_call.results web_search_call.results web_search_call.action.sources
+    code_interpreter_call.outputs
+    """.split()
+)
+"""Values of `include` for tools that a server of the Responses API runs."""
 
 
 class Auth(Struct, frozen=True, kw_only=True):

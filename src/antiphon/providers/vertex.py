@@ -25,5 +25,5 @@ SPEC = Spec(
         for model in gemini.MODELS
         if model.capabilities is not None
     ),
-    quirks=gemini.QUIRKS,
+    quirks=replace(gemini.QUIRKS, counts_wrapped_request=False),
 )

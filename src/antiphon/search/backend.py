@@ -8,9 +8,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-import aiohttp
 import msgspec
 from msgspec import Struct
 
@@ -18,6 +17,9 @@ from antiphon.config import SearchConfig
 from antiphon.core.web_search.rules import SearchRules
 from antiphon.core.web_search.sources import SearchResult
 from antiphon.errors import SearchError
+
+if TYPE_CHECKING:
+    import aiohttp  # loaded when a search is made: most commands only read the table of vendors
 
 _MAX_RESPONSE_BYTES = 4 * 1024 * 1024
 _MAX_OPERATOR_CHARS = 200  # engines refuse or truncate long queries
@@ -72,6 +74,8 @@ class HTTPBackend:
         self._timeout_s = config.timeout_s
 
     async def search(self, query: str, *, options: SearchOptions) -> Sequence[SearchResult]:
+        import aiohttp
+
         request = self._vendor.build_request(query, self._key, options)
         try:
             status, body = await self._fetch(request)
@@ -89,6 +93,8 @@ class HTTPBackend:
             raise self._error("returned a response that is not valid JSON") from None
 
     async def _fetch(self, request: SearchRequest) -> tuple[int, bytes]:
+        import aiohttp
+
         async with self._session.request(
             request.method,
             self._url + request.path,

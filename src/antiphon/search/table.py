@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-
-import aiohttp
+from typing import TYPE_CHECKING
 
 from antiphon.config import Config
 from antiphon.errors import SearchError
 from antiphon.search import brave, searxng, tavily, zhipu
 from antiphon.search.backend import HTTPBackend, SearchBackend, SearchVendor
 from antiphon.search.recorded import RecordedBackend, load_results
+
+if TYPE_CHECKING:
+    import aiohttp
 
 VENDORS: Mapping[str, SearchVendor] = {
     "searxng": searxng.VENDOR,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from http import HTTPStatus
 from typing import Any
@@ -30,6 +31,7 @@ from antiphon.server.errors import (
     too_many_connections_response,
 )
 from antiphon.server.http import HTTPRequest, HTTPResponse
+from antiphon.server.websocket.aiohttp_socket import serve_websocket
 
 SERVER_NAME = "antiphon"  # without a version, which would tell attackers what to try
 _PARSER_ERRORS = {
@@ -42,6 +44,8 @@ _HEADER_LIMIT = 64 * 1024
 
 # aiohttp logs requests that it cannot parse literally, which would put prompts into the log.
 _SILENT_LOGGER = logging.Logger("antiphon.http", logging.CRITICAL + 1)
+_BACKLOG = 2048
+_ACCEPT_PASSES = 10  # of the event loop, from accept to connection_made; it takes at most four
 _CLOSE_TIMEOUT_S = 1.0  # for connections that are still open when the server is closed
 
 
@@ -57,13 +61,18 @@ async def handle(
             headers=request.headers,
             remote=request.remote or "",
             read_body=partial(_read_body, application.body_timeout_s, request, path is None),
+            query=request.rel_url.raw_query_string,
         )
     )
     response.headers["server"] = SERVER_NAME
     if isinstance(response.body, bytes):
+        if response.session is not None:
+            return await serve_websocket(request, response.headers, response.session)
         return _whole_response(response, response.body)
     try:
         streamed = web.StreamResponse(status=response.status, headers=response.headers)
+        if response.close_connection:
+            streamed.force_close()
         await streamed.prepare(request)
         await response.body.write_to(streamed.write)
         await streamed.write_eof()
@@ -143,6 +152,9 @@ class _Server(web.Server):
         self.header_timeout_s = config.header_timeout_s
         self.max_per_address = config.max_connections_per_address
         self.by_address: Counter[str] = Counter()
+        self.idle = asyncio.Event()
+        """Set while no connection is open."""
+        self.idle.set()
 
     def __call__(self) -> web.RequestHandler:
         return _Connection(self, self._loop, self._options)
@@ -168,6 +180,7 @@ class _Connection(web.RequestHandler):
         self._address = str(peer[0]) if peer else ""
         by_address, limit = self._server.by_address, self._server.max_per_address
         by_address[self._address] += 1
+        self._server.idle.clear()
         super().connection_made(transport)
         if limit and by_address[self._address] > limit:
             self._reject(too_many_connections_response(self._address, limit))
@@ -180,6 +193,8 @@ class _Connection(web.RequestHandler):
         by_address[self._address] -= 1
         if not by_address[self._address]:
             del by_address[self._address]
+        if not by_address:
+            self._server.idle.set()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -259,11 +274,19 @@ def _encode_response(response: HTTPResponse) -> bytes:
 class AiohttpServer:
     """The application on a TCP port."""
 
-    def __init__(self, application: Application, config: ServerConfig) -> None:
+    def __init__(
+        self,
+        application: Application,
+        config: ServerConfig,
+        listeners: Sequence[socket.socket] = (),
+    ) -> None:
+        """`listeners` are bound sockets, which replace host and port of the configuration."""
         self._application = application
         self._config = config
+        self._listeners = listeners
         self._runner: web.ServerRunner | None = None
-        self._site: web.TCPSite | None = None
+        self._server: _Server | None = None
+        self._sites: list[web.BaseSite] = []
 
     @property
     def port(self) -> int:
@@ -272,7 +295,7 @@ class AiohttpServer:
         return int(self._runner.addresses[0][1])
 
     async def start(self) -> None:
-        server = _Server(
+        server = self._server = _Server(
             self._application,
             self._config,
             handler_cancellation=True,
@@ -285,14 +308,30 @@ class AiohttpServer:
         self._runner = web.ServerRunner(server, shutdown_timeout=_CLOSE_TIMEOUT_S)
         await self._runner.setup()
         host, port = self._config.host, self._config.port
-        self._site = web.TCPSite(self._runner, host, port, backlog=2048)
-        await self._site.start()
+        if self._listeners:
+            self._sites = [
+                web.SockSite(self._runner, each, backlog=_BACKLOG) for each in self._listeners
+            ]
+        else:
+            self._sites = [web.TCPSite(self._runner, host, port, backlog=_BACKLOG)]
+        for site in self._sites:
+            await site.start()
 
     async def stop_listening(self) -> None:
         """Accept no further connections; those that are open go on."""
-        site, self._site = self._site, None
-        if site is not None:
+        sites, self._sites = self._sites, []
+        for site in sites:
             await site.stop()
+
+    async def wait_disconnected(self) -> None:
+        """Wait until no connection is open, and none is on its way: a connection that the event
+        loop has accepted becomes one of the server's some passes of the loop later."""
+        assert self._server is not None
+        passes = 0
+        while passes < _ACCEPT_PASSES:
+            await self._server.idle.wait()
+            await asyncio.sleep(0)
+            passes = passes + 1 if self._server.idle.is_set() else 0
 
     async def close(self) -> None:
         """Close every connection."""

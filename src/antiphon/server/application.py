@@ -6,71 +6,114 @@ from collections.abc import Mapping
 from email.utils import formatdate
 from functools import lru_cache, partial
 
-from antiphon.config import Config
-from antiphon.core.client_profile import Profile
+from msgspec import structs
+
+from antiphon.config import Config, ServerConfig
 from antiphon.core.faults.messages import negotiate_locale
 from antiphon.engine.engine import Engine
 from antiphon.engine.services import Caller
-from antiphon.errors import InvalidRequest, UpstreamError
-from antiphon.server.auth import Authenticator
-from antiphon.server.clients import make_profile_resolver
-from antiphon.server.endpoints import health, models, responses
-from antiphon.server.endpoints.context import Context, Endpoint, Received, Service
+from antiphon.errors import InvalidRequest, LimitExceeded, UpstreamError
+from antiphon.server.auth import keeps_client
+from antiphon.server.endpoints.context import (
+    Context,
+    MetricsSource,
+    ProcessState,
+    Received,
+    Service,
+)
 from antiphon.server.errors import (
     adapt_status,
     fault_response,
     internal_error_response,
     invalid_request_response,
+    limit_exceeded_response,
     method_not_allowed_response,
     no_route_response,
 )
 from antiphon.server.http import HTTPRequest, HTTPResponse
 from antiphon.server.rejections import record_rejection
-
-_ROUTES: Mapping[str, Mapping[str, Endpoint]] = {
-    "/v1/responses": {
-        "POST": responses.create,
-        "GET": responses.reject_get,
-        "HEAD": responses.reject_get,
-    },
-    "/v1/models": {"GET": models.list_models, "HEAD": models.list_models},
-    "/health": {"GET": health.live, "HEAD": health.live},
-    "/health/live": {"GET": health.live, "HEAD": health.live},
-    "/health/ready": {"GET": health.ready, "HEAD": health.ready},
-}
-"""Endpoints by path and method. A HEAD request is a GET whose body the server leaves out."""
-
-_PUBLIC_PATHS = frozenset(path for path in _ROUTES if path.startswith("/health"))
-"""Paths that need no authentication."""
+from antiphon.server.routes import EXACT, PUBLIC, match_template
+from antiphon.server.ui.page import Page, is_page
 
 
 class Application:
     """All endpoints behind one function from an HTTP request to an HTTP response."""
 
-    def __init__(self, engine: Engine, config: Config) -> None:
-        self._service = Service(engine, config.server)
+    def __init__(
+        self, engine: Engine, config: Config, environment: Mapping[str, str] | None = None
+    ) -> None:
+        self.state = ProcessState(engine, config)
+        self.live = self.state.live
+        self.service = self.state.current = Service(engine, config, self.state)
+        self._page = Page(self.state, environment)
+        self._has_metrics = config.metrics.enabled
         self.body_timeout_s = config.server.body_timeout_s
         self.new_request_id = partial(engine.services.runtime.new_id, "req")
-        self._authenticator = Authenticator(config.server.api_keys)
-        self._profile = make_profile_resolver(config)
+
+    def reconfigure(self, config: Config) -> None:
+        """Serve new requests by another configuration; those that have begun keep theirs.
+
+        Raises `ConfigError`, and then nothing has changed."""
+        before = self.service
+        assert before.engine.reconfigure is not None
+        engine = before.engine.reconfigure(config)
+        service = Service(engine, config, self.state)
+        self.service = self.state.current = service
+        self.body_timeout_s = config.server.body_timeout_s
+        self.live.background.engine = engine
+        if self.state.metrics is not None:
+            self.state.metrics.engine = engine
+        self._revoke(before.config, config.server)
+
+    def _revoke(self, before: ServerConfig, after: ServerConfig) -> None:
+        """End what was begun with keys that no longer exist."""
+        if before.admin_key != after.admin_key:
+            self._page.revoke()
+        for session in self.service.sessions:
+            if not keeps_client(before, after, session.client):
+                session.revoke()
+
+    async def start(self) -> None:
+        """Count requests; take over what earlier processes have left in the store."""
+        if self._has_metrics:
+            self.state.metrics = _start_metrics(self.service.engine)
+        await self.live.start()
+
+    async def close(self) -> None:
+        """Stop the tasks behind the endpoints, before the engine is closed."""
+        await self.live.close()
+        if self.state.metrics is not None:
+            self.state.metrics.close()
+
+    def retire(self) -> None:
+        """Have every connection closed with its next answer, so that clients open new ones."""
+        self.state.is_retiring = True
 
     def stop_accepting(self) -> None:
         """Reject new responses from now on; those that have begun go on."""
-        self._service.ready = False
+        self.state.ready = False
+        for session in self.service.sessions:
+            session.stop()
+        self._page.stop()
 
     async def handle(self, http: HTTPRequest) -> HTTPResponse:
         """Answer a request; every error has the shape of the API.
 
         Returns as soon as the answer may begin. A streaming body must be closed by the caller.
         """
-        runtime = self._service.engine.services.runtime
+        service = self.service  # read once: another configuration may replace it meanwhile
         request_id = self.new_request_id()
         headers, received = http.headers, Received()
-        profile = self._profile(headers.get("originator", ""), headers.get("user-agent", ""))
-        locale = self._negotiate_locale(http.headers)
+        profile = service.resolve_profile(
+            headers.get("originator", ""), headers.get("user-agent", "")
+        )
+        locale = negotiate_locale(headers.get("accept-language", ""), service.config.locale)
         has_run = False
         try:
-            response = await self._respond(http, request_id, profile, locale, received)
+            caller = Caller("", request_id, profile, locale)
+            response = await self._respond(service, http, caller, received)
+        except LimitExceeded as error:
+            response = limit_exceeded_response(error, profile)
         except InvalidRequest as error:
             response = invalid_request_response(error)
         except UpstreamError as error:
@@ -79,33 +122,54 @@ class Application:
         except ConnectionError:
             raise  # the client is gone: there is nobody to answer
         except Exception as error:
-            self._service.report_failure(error, request_id, received)
+            service.report_failure(error, request_id, received)
             response = internal_error_response(error, locale)
         if response.status >= 400:
             adapt_status(response, profile)
-            if not has_run and http.path not in _PUBLIC_PATHS:
-                record_rejection(self._service.engine.services, request_id, received, response)
+            if not has_run and _is_recorded(http, received):
+                record_rejection(service.engine.services, request_id, received, response)
+        if self.state.is_retiring:
+            response.close_connection = True
         response.headers["x-request-id"] = request_id
-        response.headers["date"] = _format_date(int(runtime.epoch_s()))
+        response.headers["date"] = _format_date(int(service.engine.services.runtime.epoch_s()))
         return response
 
     async def _respond(
-        self, http: HTTPRequest, request_id: str, profile: Profile, locale: str, received: Received
+        self, service: Service, http: HTTPRequest, caller: Caller, received: Received
     ) -> HTTPResponse:
-        is_public = http.path in _PUBLIC_PATHS
-        client = received.client = "" if is_public else self._authenticator.authenticate(http)
-        methods = _ROUTES.get(http.path)
+        if http.path not in EXACT and is_page(http):
+            return await self._page.respond(service, http, caller, received)
+        if http.path not in PUBLIC:
+            received.client = service.authenticator.authenticate(http)
+        methods = EXACT.get(http.path)
+        ids: Mapping[str, str] = {}
         if methods is None:
-            return no_route_response(http)
+            if (match := match_template(http.path)) is None:
+                return no_route_response(http)
+            methods, ids = match
         endpoint = methods.get(http.method)
         if endpoint is None:
             return method_not_allowed_response(http, methods)
-        caller = Caller(client, request_id, profile, locale)
-        return await endpoint(Context(self._service, http, caller, received))
+        trace_headers = http.headers.get("traceparent", ""), http.headers.get("tracestate", "")
+        caller = structs.replace(caller, client=received.client, trace_headers=trace_headers)
+        return await endpoint(Context(service, http, caller, received, ids))
 
-    def _negotiate_locale(self, headers: Mapping[str, str]) -> str:
-        """Choose the language of fault descriptions: Accept-Language, else `[server] locale`."""
-        return negotiate_locale(headers.get("accept-language", ""), self._service.config.locale)
+
+def _is_recorded(http: HTTPRequest, received: Received) -> bool:
+    """Whether a rejected request has a row in the trace. Of the page only those have one that ask
+    a model."""
+    if http.path in PUBLIC:
+        return False
+    return bool(received.client) or not is_page(http)
+
+
+def _start_metrics(engine: Engine) -> MetricsSource:
+    # Imported late: the library of metrics takes a tenth of a second to load.
+    from antiphon.observe.engine_metrics import EngineMetrics
+
+    metrics = EngineMetrics(engine)
+    metrics.start()
+    return metrics
 
 
 @lru_cache(maxsize=1)

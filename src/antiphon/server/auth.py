@@ -7,6 +7,7 @@ import ipaddress
 from collections.abc import Mapping
 from functools import lru_cache
 
+from antiphon.config import ServerConfig
 from antiphon.errors import ConfigError, InvalidRequest
 from antiphon.server.http import HTTPRequest
 
@@ -43,7 +44,7 @@ class Authenticator:
         The Host header keeps web pages out whose DNS name was rebound to 127.0.0.1.
         """
         host = http.headers.get("host", "")
-        if not is_loopback(http.remote) or not is_loopback(_host_name(host)):
+        if not is_loopback(http.remote) or not is_loopback(host_name(host)):
             raise InvalidRequest(
                 "Without API keys only requests from this machine are accepted;"
                 " set [server] api_keys.",
@@ -60,7 +61,7 @@ def _read_key(headers: Mapping[str, str]) -> str:
     return headers.get("x-api-key", "")
 
 
-def _host_name(host: str) -> str:
+def host_name(host: str) -> str:
     """Remove the port from a Host header."""
     name, colon, port = host.rpartition(":")
     return name if colon and port.isdigit() else host
@@ -74,6 +75,12 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
         return False
+
+
+def keeps_client(before: ServerConfig, after: ServerConfig, client: str) -> bool:
+    """Whether a client that was authenticated by one configuration has the same key in another."""
+    same_key = before.api_keys.get(client) == after.api_keys.get(client)
+    return same_key and bool(before.api_keys) == bool(after.api_keys)
 
 
 def reject_open_bind(host: str, api_keys: Mapping[str, str]) -> None:

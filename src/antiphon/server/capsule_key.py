@@ -13,7 +13,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+from antiphon.config import Config
 from antiphon.errors import ConfigError
+from antiphon.store.url import is_shared
 
 FILE_NAME = "capsule.key"
 _KEY_BYTES = 32
@@ -23,6 +25,17 @@ _REPLACE = (
     "Restore it from a backup, or delete it: the next start creates a new key, and reasoning state"
     " that was sealed with the old one is not used any more."
 )
+
+
+def require_shared_key(config: Config) -> None:
+    """Raise `ConfigError` if gateways share a store, and each would create a key of its own."""
+    if is_shared(config.store.url) and not config.capsule.keys:
+        raise config.error_at(
+            ["store", "url"],
+            "gateways that share a store need the same capsule key, and [capsule] keys is not set."
+            " Make a key with `openssl rand -hex 32`, and give it to every gateway:"
+            ' [capsule] keys = ["$CAPSULE_KEY"]',
+        )
 
 
 def read_or_create_key(path: Path, new_bytes: Callable[[int], bytes]) -> str:

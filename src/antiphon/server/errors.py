@@ -10,7 +10,7 @@ from antiphon.core.diagnostic import diagnostics_header
 from antiphon.core.faults.fault import FaultType, ProviderFault, internal_fault, is_permanent
 from antiphon.core.faults.kinds import FaultKind
 from antiphon.core.faults.messages import describe
-from antiphon.errors import InvalidRequest
+from antiphon.errors import InvalidRequest, LimitExceeded, StoreUnavailable
 from antiphon.server.http import HTTPRequest, HTTPResponse, json_response
 
 
@@ -33,6 +33,15 @@ def invalid_request_response(error: InvalidRequest) -> HTTPResponse:
     )
 
 
+def limit_exceeded_response(error: LimitExceeded, profile: Profile) -> HTTPResponse:
+    """A limit of the client key. The status of a permanent one is 400 for clients that would retry
+    until the end of the month."""
+    response = invalid_request_response(error)
+    response.headers.update(error.headers)
+    adapt_status(response, profile, permanent=error.permanent)
+    return response
+
+
 def no_route_response(http: HTTPRequest) -> HTTPResponse:
     return error_response(404, f"No route for {http.method} {http.path}.", code="not_found")
 
@@ -49,6 +58,14 @@ def method_not_allowed_response(http: HTTPRequest, allowed: Iterable[str]) -> HT
 
 def internal_error_response(error: Exception, locale: str) -> HTTPResponse:
     """A failure of the gateway itself. The cause may name files: it is logged, not sent."""
+    if isinstance(error, StoreUnavailable):
+        return error_response(
+            503,
+            "The database of the gateway cannot be used now. Send the request again later.",
+            kind="server_error",
+            code="store_unavailable",
+            headers={"retry-after": "1"},
+        )
     message = describe(internal_fault(error), locale)
     return error_response(500, message, kind="server_error", code="server_error")
 

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
 import msgspec
+from msgspec import Struct
 
 Write: TypeAlias = Callable[[bytes], Awaitable[None]]
 """Send bytes to the client; returns when the client is ready for more."""
 
 
-@dataclass(frozen=True, slots=True)
-class HTTPRequest:
+class HTTPRequest(Struct, frozen=True):
     """One HTTP request. The body is read on demand: not before authentication has succeeded.
 
     Headers are looked up by lower-case names; a case-insensitive mapping or a dictionary with
@@ -29,6 +29,8 @@ class HTTPRequest:
     read_body: Callable[[Callable[[bytes], None]], Awaitable[None]]
     """Read the whole body, and pass on each decompressed piece as it arrives; raises
     `InvalidRequest` if the body cannot be decompressed or does not arrive in time."""
+    query: str = ""
+    """The query string as it was sent, without the question mark."""
 
     @classmethod
     def with_body(
@@ -38,13 +40,14 @@ class HTTPRequest:
         headers: Mapping[str, str],
         body: bytes = b"",
         remote: str = "127.0.0.1",
+        query: str = "",
     ) -> HTTPRequest:
         """Make a request whose body is already in memory."""
 
         async def read_body(feed: Callable[[bytes], None]) -> None:
             feed(body)
 
-        return cls(method, path, headers, remote, read_body)
+        return cls(method, path, headers, remote, read_body, query)
 
 
 class StreamingBody(Protocol):
@@ -63,6 +66,40 @@ class StreamingBody(Protocol):
         """Release what the body holds. May be called more than once."""
 
 
+class WebSocket(Protocol):
+    """A WebSocket whose handshake is over. Its methods raise `ConnectionError` if it is lost."""
+
+    async def receive(self) -> bytes | None:
+        """Wait for a text message, in UTF-8; None if the connection is closed. Raises
+        `InvalidRequest` for a binary message, after which others may follow."""
+
+    async def send(self, message: bytes) -> None:
+        """Send a text message; returns when the client is ready for more."""
+
+    async def ping(self) -> None:
+        """Send a ping, if the server allows it."""
+
+    async def close(self, code: int, reason: str) -> None:
+        """Close the connection; `receive` then returns None."""
+
+
+class WebSocketSession(Protocol):
+    """What happens on a WebSocket from its handshake to its end."""
+
+    max_message_bytes: int
+    client: str
+    """The name of the client's API key."""
+
+    async def run(self, socket: WebSocket) -> None:
+        """Answer messages until the connection is closed. May be called once."""
+
+    def stop(self) -> None:
+        """Close the connection as soon as everything that has begun is over."""
+
+    def revoke(self) -> None:
+        """Reject further requests, because the API key was removed, and stop."""
+
+
 @dataclass(slots=True)
 class HTTPResponse:
     """One HTTP response. Header names are lower-case."""
@@ -72,6 +109,8 @@ class HTTPResponse:
     body: bytes | StreamingBody = b""
     close_connection: bool = False
     """The connection must not be used for another request."""
+    session: WebSocketSession | None = None
+    """With status 101: what the connection is used for from now on."""
 
 
 def json_response(

@@ -22,6 +22,7 @@ from antiphon.server.agent_prompts import ADVISOR_PROMPT, AGENT_PROMPT
 _DEFAULT_CONTEXT_WINDOW = 128_000
 _MAX_RESERVED_OUTPUT = 64_000
 _MAX_TOOL_OUTPUT = 10_000
+_MAX_DISCOVERED = 50  # in Codex's catalog, whose entries have instructions; brokers list hundreds
 
 _EFFORT_DESCRIPTIONS: Mapping[str, str] = {
     "none": "No reasoning",
@@ -35,23 +36,24 @@ _EFFORT_DESCRIPTIONS: Mapping[str, str] = {
 _ONLY_EFFORT_DESCRIPTION = "Reasoning; the model decides how long"
 
 
-def model_list(router: Router, *, describes_images: bool = False) -> dict[str, Any]:
-    """List every model name that a request may use, the default model first.
+def model_list(
+    router: Router, *, describes_images: bool = False, discovered: Sequence[str] = ()
+) -> dict[str, Any]:
+    """List every model name that a request may use, the default model first, and those that
+    providers have named themselves (`discovered`) last.
 
     With `describes_images`, images are replaced by descriptions for models that do not accept
     them, so that every model is listed with image input.
     """
     default = router.default_name()
     names = [*dict.fromkeys([default, *router.names()])]
+    more = [name for name in dict.fromkeys(discovered) if name not in {*names}]
     return {
         "object": "list",
-        "data": [
-            {"id": name, "object": "model", "created": 0, "owned_by": _owner(router, name)}
-            for name in names
-        ],
+        "data": [model_entry(router, name) for name in (*names, *more)],
         "models": [
             _codex_entry(router, name, priority, describes_images)
-            for priority, name in enumerate(names)
+            for priority, name in enumerate([*names, *more[:_MAX_DISCOVERED]])
         ],
         "antiphon": {"version": __version__, "default_model": default},
     }
@@ -62,8 +64,10 @@ def entity_tag(document: Mapping[str, Any]) -> str:
     return f'"{hashlib.sha256(msgspec.json.encode(document)).hexdigest()[:32]}"'
 
 
-def _owner(router: Router, name: str) -> str:
-    return router.resolve(name).provider.name
+def model_entry(router: Router, name: str) -> dict[str, Any]:
+    """Describe a model in OpenAI's shape; raises 404 for an unknown name."""
+    owner = router.resolve(name).provider.name
+    return {"id": name, "object": "model", "created": 0, "owned_by": owner}
 
 
 def _codex_entry(

@@ -37,6 +37,8 @@ def record_rejection(
         )
     )
     record(row)
+    if services.accounting.on_rejected is not None:
+        services.accounting.on_rejected(row.code)
     record(
         TraceFinish(
             request_id=request_id, status="rejected", http_status=response.status, duration_ms=0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import os
 import signal
 import sys
 from collections.abc import Callable, Mapping
@@ -18,7 +19,10 @@ from antiphon.pipeline.log import Entry
 from antiphon.server.aiohttp_adapter import AiohttpServer
 from antiphon.server.application import Application
 from antiphon.server.auth import reject_open_bind
+from antiphon.server.reload.reloader import LoadConfig, Reloader, make_worker_reload
 from antiphon.server.wiring import open_engine
+from antiphon.server.workers.listeners import Listeners
+from antiphon.server.workers.worker_process import RETIRE, Place
 
 _GC_THRESHOLDS = (5_000, 10, 160)  # few objects at a time; Python's defaults are 700, 10, 10
 _SWITCH_INTERVAL_S = 0.0005  # Python's default is 0.005
@@ -28,11 +32,23 @@ _TERMINAL_EVENTS_S = 3.0  # for terminal events to reach their clients after the
 class GatewayServer:
     """The engine behind an open port."""
 
-    def __init__(self, engine: Engine, config: Config) -> None:
-        self._engine = engine
-        self._config = config.server
-        self._application = Application(engine, config)
-        self._server = AiohttpServer(self._application, config.server)
+    def __init__(
+        self,
+        engine: Engine,
+        config: Config,
+        load: LoadConfig | None = None,
+        *,
+        environment: Mapping[str, str] | None = None,
+        listeners: Listeners = (),
+    ) -> None:
+        """`load` reads the configuration again; None: it cannot be reloaded. `listeners` replace
+        the port of the configuration."""
+        self._engine, self._config = engine, config.server
+        self._application = application = Application(engine, config, environment)
+        self.reloader = None if load is None else Reloader(application, load)
+        if self.reloader is not None:
+            application.state.reload = self.reloader.reload
+        self._server = AiohttpServer(application, config.server, listeners)
 
     @property
     def port(self) -> int:
@@ -41,6 +57,23 @@ class GatewayServer:
     async def start(self) -> None:
         reject_open_bind(self._config.host, self._config.api_keys)
         await self._server.start()
+        await self._application.start()
+
+    def reload_by_parent(self, load: LoadConfig) -> None:
+        """Have the parent of this worker replace all workers when somebody asks for a reload."""
+        ask_parent = partial(os.kill, os.getppid(), signal.SIGHUP)
+        emit = self._engine.services.emit
+        self._application.state.reload = make_worker_reload(load, ask_parent, emit)
+
+    async def retire(self, report_retired: Callable[[], None] = lambda: None) -> None:
+        """Leave new connections to another process, report it, and have open ones closed with their
+        next answer; returns when there are none left, or at the deadline."""
+        self._application.retire()
+        await self._server.stop_listening()
+        report_retired()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._config.shutdown_s):
+                await self._server.wait_disconnected()
 
     async def stop(self) -> None:
         """Accept nothing new; let streams finish until the deadline, then end each with a terminal
@@ -51,6 +84,7 @@ class GatewayServer:
         self._engine.stop_all()
         await self._wait_until_idle(_TERMINAL_EVENTS_S)
         await self._server.close()
+        await self._application.close()
 
     async def _wait_until_idle(self, limit_s: float) -> None:
         with contextlib.suppress(TimeoutError):
@@ -63,31 +97,79 @@ async def serve(
     environment: Mapping[str, str],
     emit: Callable[[Entry], None],
     announce: Callable[[GatewayServer, Engine], None],
+    load: LoadConfig | None = None,
+    place: Place | None = None,
 ) -> None:
-    """Run the gateway until SIGINT or SIGTERM."""
+    """Run the gateway until SIGINT or SIGTERM. `load` reads the configuration again; `place` is
+    that of a worker, which is replaced instead."""
     _raise_file_limit()
-    stopping = asyncio.Event()
-    _handle_signals(stopping, emit)
+    stopping, hangups = asyncio.Event(), asyncio.Event()
+    _handle_signals(stopping, hangups)
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(partial(_report_loop_error, emit))
     async with open_engine(config, environment, emit) as engine:
-        gateway = GatewayServer(engine, config)
+        gateway = _make_gateway(engine, config, environment, load, place)
         await gateway.start()
+        if place is not None:
+            _follow_parent(place, gateway, stopping)
         announce(gateway, engine)
+        if engine.discovered is not None:
+            engine.discovered()  # so that the first list of models has them
         _tune_interpreter()
+        reloading = loop.create_task(_reload_at_hangups(gateway.reloader, hangups))
         await stopping.wait()
+        reloading.cancel()
         emit(Entry("gateway.stopping", "info", {"streams": len(engine.active)}))
         await gateway.stop()
 
 
-def _handle_signals(stopping: asyncio.Event, emit: Callable[[Entry], None]) -> None:
-    """Stop at SIGINT and SIGTERM; SIGHUP, which a closed terminal sends, is only logged."""
+def _make_gateway(
+    engine: Engine,
+    config: Config,
+    environment: Mapping[str, str],
+    load: LoadConfig | None,
+    place: Place | None,
+) -> GatewayServer:
+    if place is None:
+        return GatewayServer(engine, config, load or (lambda: config), environment=environment)
+    gateway = GatewayServer(engine, config, environment=environment, listeners=place.listeners)
+    if load is not None:
+        gateway.reload_by_parent(load)
+    return gateway
+
+
+def _handle_signals(stopping: asyncio.Event, hangups: asyncio.Event) -> None:
+    """Stop at SIGINT and SIGTERM; SIGHUP, which a closed terminal sends as well, only reloads."""
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stopping.set)
-    reason = "the configuration is read only at start; restart the gateway to apply changes"
-    entry = Entry("gateway.signal_ignored", "warning", {"signal": "SIGHUP", "reason": reason})
-    loop.add_signal_handler(signal.SIGHUP, emit, entry)
+    loop.add_signal_handler(signal.SIGHUP, hangups.set)
+
+
+async def _reload_at_hangups(reloader: Reloader | None, hangups: asyncio.Event) -> None:
+    """Reload after each SIGHUP; those that arrive during a reload count as one."""
+    while reloader is not None:
+        await hangups.wait()
+        hangups.clear()
+        await reloader.reload_and_log()
+
+
+def _follow_parent(place: Place, gateway: GatewayServer, stopping: asyncio.Event) -> None:
+    """Stop if the parent is gone, retire when it says so; it handles SIGHUP for all workers."""
+    loop = asyncio.get_running_loop()
+    tasks: set[asyncio.Task[None]] = set()
+
+    async def retire() -> None:
+        await gateway.retire(place.report_retired)
+        stopping.set()
+
+    def on_parent_gone() -> None:
+        loop.remove_reader(place.parent)
+        stopping.set()
+
+    loop.add_reader(place.parent, on_parent_gone)
+    loop.add_signal_handler(RETIRE, lambda: tasks.add(loop.create_task(retire())))
+    loop.add_signal_handler(signal.SIGHUP, lambda: None)
 
 
 def _report_loop_error(

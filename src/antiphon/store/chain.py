@@ -1,15 +1,17 @@
 """Chains of turns linked by `previous_response_id`, and the history items they produce.
 
-A parent may have any status: the output of an incomplete or failed turn is part of the history.
+A parent may have ended in any way: the output of an incomplete or failed turn is part of the
+history. A turn that has not ended has no output yet, so nothing can continue from it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Protocol, TypeVar
 
-from antiphon.errors import ChainCycle, ChainNotFound, ChainTooDeep
-from antiphon.store.store import Turn
+from antiphon.errors import ChainCycle, ChainNotFound, ChainTooDeep, ChainUnfinished
+from antiphon.store.run_log import UNFINISHED
+from antiphon.store.turn import Turn
 from antiphon.wire.items import Document
 
 
@@ -18,6 +20,19 @@ class ChainLink(Protocol):
 
     @property
     def previous_response_id(self) -> str | None: ...
+
+
+class TurnSource(Protocol):
+    """Where the history of a request is loaded from: a store, or a connection that remembers more
+    than the store keeps."""
+
+    async def chain(self, response_id: str, *, client: str = "") -> list[Turn]:
+        """Return the turn and its ancestors, oldest first; raises `ChainNotFound`."""
+
+    async def load_items(
+        self, item_ids: Collection[str], *, client: str = ""
+    ) -> dict[str, Document]:
+        """Return items by item id; unknown ids are left out."""
 
 
 L = TypeVar("L", bound=ChainLink)
@@ -45,13 +60,21 @@ def follow_chain(
     return dict(reversed(found.items()))
 
 
+def check_finished(turns: Iterable[Turn]) -> None:
+    """Raise `ChainUnfinished` if a turn has not ended."""
+    for turn in turns:
+        if turn.status in UNFINISHED:
+            raise ChainUnfinished(turn.id)
+
+
 def build_history(turns: Iterable[Turn]) -> list[Document]:
     """Return every turn's input and output items in order, without truncated tool calls."""
-    return [
-        item
-        for turn in turns
-        for item in (*turn.input, *(item for item in turn.output if not _is_truncated_call(item)))
-    ]
+    return [item for turn in turns for item in (*turn.input, *without_truncated_calls(turn.output))]
+
+
+def without_truncated_calls(items: Iterable[Document]) -> list[Document]:
+    """Return items without the tool calls that ended before their arguments did."""
+    return [item for item in items if not _is_truncated_call(item)]
 
 
 def _is_truncated_call(item: Document) -> bool:

@@ -17,7 +17,8 @@ import msgspec
 from msgspec import Raw, Struct
 
 from antiphon.errors import InvalidRequest, StoreError
-from antiphon.store.store import Store, Turn
+from antiphon.store.chain import TurnSource
+from antiphon.store.store import Turn
 from antiphon.wire.items import Document
 from antiphon.wire.request import Request
 
@@ -41,36 +42,43 @@ class _StoredItems(Struct):
 _decode_items = msgspec.json.Decoder(_StoredItems).decode
 
 
-async def resolve_references(request: Request, store: Store, client: str = "") -> Request:
+async def resolve_references(request: Request, turns: TurnSource, client: str = "") -> Request:
     """Return the request with its references replaced by the items they name."""
-    lookup_ids = [_read_lookup_id(item) for item in request.input]
+    items = await resolve_items(request.input, turns, client)
+    return request if items is request.input else msgspec.structs.replace(request, input=items)
+
+
+async def resolve_items(
+    given: tuple[Document, ...], turns: TurnSource, client: str = "", *, param: str = "input"
+) -> tuple[Document, ...]:
+    """Return items with references replaced by the items they name; `param` is where they are."""
+    lookup_ids = [_read_lookup_id(item) for item in given]
     wanted = {id for id in lookup_ids if id is not None}
     if not wanted:
-        return request
-    is_required = any(read_reference_id(item) is not None for item in request.input)
+        return given
+    is_required = any(read_reference_id(item) is not None for item in given)
     try:
-        found = await store.load_items(wanted, client=client)
+        found = await turns.load_items(wanted, client=client)
     except StoreError:
         if is_required:
             raise
-        return request  # only reasoning without encrypted_content: the request works without it
-    _reject_unknown(request.input, found)
+        return given  # only reasoning without encrypted_content: the request works without it
+    _reject_unknown(given, found, param)
     _limit_repeated_references([id for id in lookup_ids if id is not None], found)
-    items = [
+    return tuple(
         item if id is None else _substitute(item, found.get(id))
-        for item, id in zip(request.input, lookup_ids, strict=True)
-    ]
-    return msgspec.structs.replace(request, input=tuple(items))
+        for item, id in zip(given, lookup_ids, strict=True)
+    )
 
 
-def _reject_unknown(items: Sequence[Document], found: Mapping[str, Document]) -> None:
+def _reject_unknown(items: Sequence[Document], found: Mapping[str, Document], param: str) -> None:
     for index, item in enumerate(items):
         id = read_reference_id(item)
         if id is not None and id not in found:
             raise InvalidRequest(
-                f"`input[{index}]` refers to the item {id!r}, which is not stored: its response was"
-                " created with `store`: false, or has expired. Send the item itself.",
-                param=f"input[{index}].id",
+                f"`{param}[{index}]` refers to the item {id!r}, which is not stored: its response"
+                " was created with `store`: false, or has expired. Send the item itself.",
+                param=f"{param}[{index}].id",
             )
 
 

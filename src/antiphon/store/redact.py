@@ -80,14 +80,15 @@ class Redactor:
     """Redacts bytes and text. `secrets` are those of the configuration."""
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
-        self._secrets = sorted(
-            {
-                form
-                for secret in secrets
-                if len(secret) >= _MIN_SECRET
-                for form in _encode_secret(secret)
-            }
-        )
+        self._secrets: list[bytes] = []
+        self.add(secrets)
+
+    def add(self, secrets: Iterable[str]) -> None:
+        """Redact these secrets as well. None is ever forgotten: running responses may still use
+        the keys of an earlier configuration."""
+        long_enough = (secret for secret in secrets if len(secret) >= _MIN_SECRET)
+        forms = {form for secret in long_enough for form in _encode_secret(secret)}
+        self._secrets = sorted(forms.union(self._secrets))
 
     def redact_bytes(self, data: bytes) -> bytes:
         return _replace_spans(data, self._find_spans(data))

@@ -1,66 +1,17 @@
-"""The `Store` protocol, the stored turn, and the limits that every backend enforces.
-
-A turn is one stored response: its own input items and its output items, as unmodified JSON
-objects. Instructions are not part of it (docs/adr/0012-save-before-the-terminal-event.md).
-"""
+"""The `Store` protocol: turns by response id, with their runs and the conversations."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-from typing import Protocol, TypeAlias
+from collections.abc import Collection
+from typing import Protocol
 
-import msgspec
-from msgspec import Struct
-
-from antiphon.errors import StoreRefused
+from antiphon.store.conversation import ConversationStore
+from antiphon.store.run_log import RunStore
+from antiphon.store.turn import Clock, StoreLimits, Turn, decode_turn, encode_turn
+from antiphon.store.usage.usage_table import UsageTable
 from antiphon.wire.items import Document
 
-Clock: TypeAlias = Callable[[], int]
-"""Returns the time in whole seconds since the epoch. May be called from any thread."""
-
-
-class Turn(Struct, frozen=True, kw_only=True):
-    """One stored response. `response` is the final Response object as sent to the client."""
-
-    id: str
-    previous_response_id: str | None = None
-    created_at: int
-    status: str
-    model: str
-    provider: str
-    client: str = ""
-    """Its owner: the name of the client key that the request was authenticated with. Empty: no
-    owner, found by every client."""
-    input: tuple[Document, ...] = ()
-    output: tuple[Document, ...] = ()
-    response: Document
-    expires_at: int | None = None
-    """None: the store sets it from `StoreLimits.ttl_s`."""
-
-
-class StoreLimits(Struct, frozen=True, kw_only=True):
-    """Retention limits of a store. None is no limit, or the backend's default."""
-
-    ttl_s: int | None = 30 * 24 * 3600
-    max_turn_bytes: int = 16 * 1024 * 1024
-    max_turns: int | None = None
-    """Above this many turns, or `max_bytes`, the oldest turns are evicted."""
-    max_bytes: int | None = None
-    max_chain: int | None = None
-    """Maximum number of turns in one chain."""
-
-    def expiry(self, now: int) -> int | None:
-        """Return when a turn that is saved or renewed now expires."""
-        return None if self.ttl_s is None else now + self.ttl_s
-
-    def needs_renewal(self, expires_at: int | None, now: int) -> bool:
-        """Whether half of a turn's lifetime is over: reading it then renews it, so that a chain in
-        use never expires."""
-        return (
-            self.ttl_s is not None
-            and expires_at is not None
-            and expires_at - now <= self.ttl_s // 2
-        )
+__all__ = ["Clock", "Store", "StoreLimits", "Turn", "decode_turn", "encode_turn"]
 
 
 class Store(Protocol):
@@ -74,23 +25,37 @@ class Store(Protocol):
     def name(self) -> str:
         """Return the name of its file, without directories."""
 
+    @property
+    def runs(self) -> RunStore:
+        """Return the runs of responses that have not ended, and the event logs."""
+
+    @property
+    def conversations(self) -> ConversationStore:
+        """Return the conversations and their items."""
+
+    @property
+    def usage(self) -> UsageTable:
+        """Return the usage of clients, in the same database."""
+
     async def check(self) -> None:
         """Raise `StoreError` if a turn could not be saved now."""
 
     async def open(self) -> None:
         """Open files and start threads; raises if the store cannot be used."""
 
-    async def save(self, turn: Turn) -> None:
-        """Insert or replace a turn; durable on return if the backend is durable."""
+    async def save(self, turn: Turn, *, conversation_id: str | None = None) -> None:
+        """Insert or replace a turn, and add it to a conversation as `RunStore.finish` does; durable
+        on return if the backend is durable."""
 
     async def load(self, response_id: str, *, client: str = "") -> Turn | None:
         """Return the turn, or None if it does not exist or has expired."""
 
     async def delete(self, response_id: str, *, client: str = "") -> bool:
-        """Delete a turn; False if there was none."""
+        """Delete a turn with its run and its event log; False if there was none."""
 
     async def chain(self, response_id: str, *, client: str = "") -> list[Turn]:
-        """Return the turn and its ancestors, oldest first, whatever their status."""
+        """Return the turn and its ancestors, oldest first. Each may have ended in any way; one that
+        has not ended raises `ChainUnfinished`."""
 
     async def load_items(
         self, item_ids: Collection[str], *, client: str = ""
@@ -102,28 +67,3 @@ class Store(Protocol):
 
     async def close(self) -> None:
         """Finish pending writes, close files and end threads."""
-
-
-_decode = msgspec.json.Decoder(Turn).decode
-
-
-def encode_turn(turn: Turn, limits: StoreLimits) -> bytes:
-    """Encode a turn as JSON; raises `StoreRefused` if it is too large or not encodable."""
-    try:
-        body = msgspec.json.encode(turn)
-    except (TypeError, ValueError, RecursionError) as error:
-        raise StoreRefused(f"Response {turn.id!a} cannot be stored: {error}") from error
-    max_bytes = limits.max_turn_bytes
-    if limits.max_bytes is not None:
-        max_bytes = min(max_bytes, limits.max_bytes)
-    if len(body) > max_bytes:
-        raise StoreRefused(
-            f"Response '{turn.id}' cannot be stored: {len(body):,} bytes exceed the limit of"
-            f" {max_bytes:,}. Send `store: false`, or raise `max_turn_bytes` in [store]."
-        )
-    return body
-
-
-def decode_turn(body: bytes, expires_at: int | None) -> Turn:
-    """Decode a stored turn; `expires_at` may have been renewed since the bytes were written."""
-    return msgspec.structs.replace(_decode(body), expires_at=expires_at)

@@ -136,7 +136,7 @@ def _object_id(value: Any, param: str) -> str:
     return str(object_of({"id": non_empty_string})(value, param)["id"])
 
 
-def _metadata(value: Any, param: str) -> dict[str, str]:
+def read_metadata(value: Any, param: str) -> dict[str, str]:
     pairs = map_of(string_up_to(MAX_METADATA_VALUE_LENGTH))(value, param)
     if len(pairs) > MAX_METADATA_PAIRS:
         problem = f"must have at most {MAX_METADATA_PAIRS} pairs; it has {len(pairs)}."
@@ -183,7 +183,7 @@ _FIELDS: Readers = {
         tagged_union({"compaction": object_of({}, {"compact_threshold": integer(1000)})}),
         min_items=1,
     ),
-    "metadata": _metadata,
+    "metadata": read_metadata,
     "service_tier": enum("auto", "default", "flex", "scale", "priority", "fast", "ultrafast"),
     "prompt_cache_key": string,
     "safety_identifier": string_up_to(128),

@@ -152,8 +152,8 @@ class NDJSONDecoder:
 class SSEEncoder:
     """Encoder of events as server-sent events; numbers them in sequence."""
 
-    def __init__(self) -> None:
-        self.sequence_number = 0  # of the next event
+    sequence_number = 0
+    """Of the next event."""
 
     def feed(self, events: Sequence[msgspec.Struct]) -> bytes:
         pieces: list[bytes] = []
@@ -166,6 +166,12 @@ class SSEEncoder:
                 pieces.append(b"%b%d%b\n\n" % (prefix, self.sequence_number, body))
             self.sequence_number += 1
         return b"".join(pieces)
+
+
+def encode_event(event: msgspec.Struct, sequence_number: int) -> bytes:
+    """Encode one event as a server-sent event with this number."""
+    prefix, length = _frame_prefix(type(event))
+    return b"%b%d%b\n\n" % (prefix, sequence_number, _encode(event)[length:])
 
 
 def _encode_hosted(event: HostedToolEvent, sequence_number: int) -> bytes:

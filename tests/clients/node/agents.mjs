@@ -2,6 +2,7 @@
 
 import {
   Agent,
+  OpenAIConversationsSession,
   OpenAIResponsesModel,
   Runner,
   setTracingDisabled,
@@ -14,7 +15,8 @@ import { apiKey, baseURL, model, play } from "./program.mjs";
 setTracingDisabled(true);
 
 const runner = new Runner({ tracingDisabled: true });
-const answering = new OpenAIResponsesModel(new OpenAI({ baseURL, apiKey }), model);
+const client = new OpenAI({ baseURL, apiKey });
+const answering = new OpenAIResponsesModel(client, model);
 const City = z.object({ name: z.string(), people: z.number().int() });
 const weather = tool({
   name: "get_weather",
@@ -53,6 +55,23 @@ await play({
     return { ...report(result), raw, named, text };
   },
 
+  /** A text, and the error in its place if it is not completed. */
+  async textStream() {
+    let text = "";
+    let error = "";
+    try {
+      const result = await runner.run(agent(), "Hello?", { stream: true });
+      for await (const event of result) {
+        if (event.type !== "raw_model_stream_event") continue;
+        if (event.data.type === "output_text_delta") text += event.data.delta;
+      }
+      await result.completed;
+    } catch (raised) {
+      error = raised.message;
+    }
+    return { text, error };
+  },
+
   async typed() {
     return report(await runner.run(agent({ outputType: City, tools: [weather] }), "Paris"));
   },
@@ -66,5 +85,16 @@ await play({
     const settings = { store: false, providerData: { include: ["reasoning.encrypted_content"] } };
     const thinker = agent({ tools: [weather], modelSettings: settings });
     return report(await runner.run(thinker, "How is the weather in Paris?"));
+  },
+
+  async conversation() {
+    const session = new OpenAIConversationsSession({ client });
+    const asked = agent({ tools: [weather] });
+    const first = await runner.run(asked, "How is the weather in Paris?", { session });
+    const second = await runner.run(asked, "Thanks.", { session });
+    const items = await session.getItems();
+    await session.clearSession();
+    const types = items.map((item) => item.type);
+    return { finals: [first.finalOutput, second.finalOutput], types };
   },
 });

@@ -7,10 +7,15 @@ from typing import Any
 from agents import (
     Agent,
     ItemHelpers,
+    ModelBehaviorError,
     ModelSettings,
+    OpenAIConversationsSession,
+    OpenAIResponsesCompactionSession,
     OpenAIResponsesModel,
+    OpenAIResponsesWSModel,
     Runner,
     RunResult,
+    SQLiteSession,
     function_tool,
     set_tracing_disabled,
 )
@@ -19,7 +24,8 @@ from openai.types.shared import Reasoning
 from program import MODEL, City, forecast, http_client, play
 
 set_tracing_disabled(True)
-model = OpenAIResponsesModel(MODEL, AsyncOpenAI(http_client=http_client(blocking=False)))
+client = AsyncOpenAI(http_client=http_client(blocking=False))
+model = OpenAIResponsesModel(MODEL, client)
 KEPT_HERE = ModelSettings(
     store=False,
     reasoning=Reasoning(summary="auto"),
@@ -67,6 +73,20 @@ async def tool_stream() -> Any:
     return {**summarize(result), "text": text, "heard": heard}
 
 
+async def text_stream() -> Any:
+    """A text, and the error in its place if it is not completed."""
+    result = Runner.run_streamed(agent(), "Good morning")
+    text, error = "", ""
+    try:
+        async for event in result.stream_events():
+            is_raw = event.type == "raw_response_event"
+            if is_raw and event.data.type == "response.output_text.delta":
+                text += event.data.delta
+    except ModelBehaviorError as raised:
+        error = str(raised)
+    return {"text": text, "error": error}
+
+
 async def typed() -> Any:
     result = await Runner.run(agent(output_type=City), "Which city?")
     return result.final_output.model_dump()
@@ -98,4 +118,62 @@ async def memory() -> Any:
     return [summarize(first), summarize(second)]
 
 
-play(run, tool, tool_stream, typed, handoff, reasoning, memory)
+async def websocket() -> Any:
+    """Both turns of the agent use one connection."""
+    over_websocket = OpenAIResponsesWSModel(MODEL, AsyncOpenAI())
+    host = Agent(name="host", model=over_websocket, tools=[get_weather])
+    first = await Runner.run(host, "Ulm and Bonn?")
+    second = await Runner.run(host, "Thanks.", previous_response_id=first.last_response_id)
+    await over_websocket.close()
+    return [summarize(first), summarize(second)]
+
+
+async def conversation() -> Any:
+    """The session is a conversation of the gateway: it holds what both sides have said."""
+    session = OpenAIConversationsSession(openai_client=client)
+    host = agent(tools=[get_weather])
+    first = await Runner.run(host, "Ulm and Bonn?", session=session)
+    second = await Runner.run(host, "Thanks.", session=session)
+    items = await session.get_items()
+    newest = await session.get_items(limit=2)
+    last = await session.pop_item()
+    left = await session.get_items()
+    await session.clear_session()
+    return {
+        "turns": [summarize(first), summarize(second)],
+        "types": [item["type"] for item in items],
+        "newest": newest == items[-2:],
+        "popped": [last == items[-1], left == items[:-1]],
+    }
+
+
+async def compaction() -> Any:
+    """The session has its items compacted as soon as there are two that the model has made."""
+    session = OpenAIResponsesCompactionSession(
+        "thread",
+        SQLiteSession("thread"),
+        client=client,
+        model="up/gpt-scripted",  # it accepts no name that is not like one of OpenAI
+        compaction_mode="input",
+        should_trigger_compaction=lambda context: len(context["compaction_candidate_items"]) >= 2,
+    )
+    turns, types = [], []
+    for text in ("The word is heron.", "Remember it.", "Which word?"):
+        turns.append(summarize(await Runner.run(agent(), text, session=session))["output"])
+        types.append([item.get("type", "message") for item in await session.get_items()])
+    return {"turns": turns, "types": types}
+
+
+play(
+    run,
+    tool,
+    tool_stream,
+    text_stream,
+    typed,
+    handoff,
+    reasoning,
+    memory,
+    websocket,
+    conversation,
+    compaction,
+)

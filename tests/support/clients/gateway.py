@@ -142,7 +142,8 @@ async def client_gateway(
     attempts: int = 1,
     **model: Any,
 ) -> AsyncIterator[ClientGateway]:
-    """Open a gateway whose only provider has this dialect; `model` configures its model.
+    """Open a gateway whose only provider has this dialect; `model` configures its model, or
+    is passed on to `configured`.
 
     At the end every step of the script must have been used, and every request must have been valid
     for a real provider.
@@ -207,7 +208,14 @@ def _in_process_config(url: str, dialect: Dialect) -> str:
 
 
 def configured(
-    tmp_path: Path, url: str, dialect: Dialect, *, attempts: int = 1, **model: Any
+    tmp_path: Path,
+    url: str,
+    dialect: Dialect,
+    *,
+    attempts: int = 1,
+    websocket: bool = True,
+    keepalive_s: float = 15.0,
+    **model: Any,
 ) -> Config:
     behind = _BEHIND[dialect]
     if dialect == "chat":
@@ -219,7 +227,13 @@ def configured(
         models={behind: ModelConfig(**model)},
     )
     return replaced(
-        settings(tmp_path, url),
+        settings(
+            tmp_path,
+            url,
+            websocket=websocket,
+            keepalive_s=keepalive_s,
+            commit_after_s=keepalive_s,
+        ),
         providers={"up": provider},
         models={MODEL: f"up/{behind}"},
         attempts=AttemptConfig(max_attempts=attempts, backoff_s=0.1),

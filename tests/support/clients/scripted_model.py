@@ -1,15 +1,16 @@
 """A scripted model behind the real wire format of a provider.
 
-A script has one step for each request: a `Reply`, an HTTP error (`ErrorReply`) or a truncated
-stream (`CutReply`). Where it depends on the request, a step is a function of the request; and a
-whole script may be one function, for clients that send several requests at once.
+A script has one step for each request: a `Reply`, an HTTP error (`ErrorReply`), a truncated stream
+(`CutReply`), one that is held (`HeldReply`) or one that was recorded (`RecordedReply`). Where it
+depends on the request, a step is a function of the request; and a whole script may be one function,
+for clients that send several requests at once.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal, TypeAlias
@@ -70,7 +71,32 @@ class CutReply:
     after: str
 
 
-Step: TypeAlias = Reply | ErrorReply | CutReply
+Wait: TypeAlias = Callable[[], Awaitable[object]]
+
+
+@dataclass(frozen=True)
+class HeldReply:
+    """A stream that waits after the frame that contains the text `after`.
+
+    Without `wait`, it waits until the gateway disconnects.
+    """
+
+    reply: Reply
+    after: str
+    wait: Wait | None = None
+    is_held_at_start: bool = False
+    """Whether it waits before its first frame, too."""
+
+
+@dataclass(frozen=True)
+class RecordedReply:
+    """A recorded stream of the same dialect, which waits before its last frame."""
+
+    frames: Sequence[bytes]
+    wait: Wait
+
+
+Step: TypeAlias = Reply | ErrorReply | CutReply | HeldReply | RecordedReply
 Script: TypeAlias = (
     Sequence[Step | Callable[[ProviderRequest], Step]] | Callable[[ProviderRequest], Step]
 )
@@ -104,6 +130,8 @@ class ScriptedModel:
         self.requests: list[ProviderRequest] = []
         self.problems: list[str] = []
         """What a real provider would have rejected, and requests beyond the script."""
+        self.disconnects = 0
+        """How many held streams the gateway has left."""
 
     @property
     def is_finished(self) -> bool:
@@ -124,6 +152,10 @@ class ScriptedModel:
             await send_json(step.status, step.body, **step.headers)(request, connection)
         elif isinstance(step, CutReply):
             await self._send_cut_reply(step, parsed, connection)
+        elif isinstance(step, HeldReply):
+            await self._send_held_reply(step, parsed, connection)
+        elif isinstance(step, RecordedReply):
+            await self._send_recorded_reply(step, connection)
         else:
             await self._send_reply(step, parsed, connection)
 
@@ -156,6 +188,32 @@ class ScriptedModel:
             if step.after.encode() in frame:
                 break
         connection.cut()
+
+    async def _send_held_reply(
+        self, step: HeldReply, parsed: ProviderRequest, connection: Connection
+    ) -> None:
+        if step.is_held_at_start and step.wait:
+            await step.wait()
+        await connection.head(content_type=self._scripted.content_type)
+        frames = self._reply_frames(step.reply, parsed)
+        held = next(n for n, frame in enumerate(frames) if step.after.encode() in frame)
+        for number, frame in enumerate(frames):
+            await connection.send(frame)
+            if number == held and step.wait:
+                await step.wait()
+            elif number == held:
+                await connection.wait_disconnected()
+                self.disconnects += 1
+                return
+        await connection.end()
+
+    async def _send_recorded_reply(self, step: RecordedReply, connection: Connection) -> None:
+        await connection.head(content_type=self._scripted.content_type)
+        for frame in step.frames[:-1]:
+            await connection.send(frame)
+        await step.wait()
+        await connection.send(step.frames[-1])
+        await connection.end()
 
     def _reply_frames(self, reply: Reply, parsed: ProviderRequest) -> list[bytes]:
         data = self._scripted.stream_bytes(self._turn(reply, parsed))

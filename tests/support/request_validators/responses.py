@@ -24,7 +24,14 @@ TOP = set(
     """.split()
 )
 REASONING = {"effort", "summary", "generate_summary", "context", "mode"}
-INCLUDE = {"reasoning.encrypted_content", "message.output_text.logprobs"}
+INCLUDE = {
+    "reasoning.encrypted_content",
+    "message.output_text.logprobs",
+    "file_search_call.results",
+    "web_search_call.results",
+    "web_search_call.action.sources",
+    "code_interpreter_call.outputs",
+}
 TOOL = {"type", "name", "description", "parameters", "strict"}
 DETAILS = {"low", "high", "auto", "original"}
 
@@ -115,6 +122,9 @@ def _item_problems(item: Any, plain_reasoning: bool) -> Iterator[str]:
         yield from _output_problems(item)
     elif kind == "reasoning":
         yield from _reasoning_problems(item, plain_reasoning)
+    elif kind == "compaction":
+        if item.keys() - {"id"} != {"type", "encrypted_content"}:
+            yield "a compaction has only its type and its content"
     else:
         yield f"bad type {kind!r}"
 

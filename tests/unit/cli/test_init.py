@@ -100,11 +100,11 @@ def test_a_key_can_be_another_environment_variable(session: InitSession) -> None
 
 
 def test_a_self_hosted_server_gets_a_name_a_url_and_a_model(session: InitSession) -> None:
-    answers = ("chat", "lab", "http://lab:8000/v1/", "n", "org/model", "", "9001", "y")
+    answers = ("chat", "lab", "http://127.0.0.1:1/v1/", "n", "org/model", "", "9001", "y")
     assert session.init("1", *answers) == 0
     config = session.config()
     lab = config.providers["lab"]
-    assert (lab.kind, lab.base_url, lab.api_keys) == ("chat", "http://lab:8000/v1", [])
+    assert (lab.kind, lab.base_url, lab.api_keys) == ("chat", "http://127.0.0.1:1/v1", [])
     assert list(lab.models) == ["org/model"]
     assert config.models == {"*": "lab/org/model"}
     assert config.server.port == 9001
@@ -148,10 +148,12 @@ def test_an_invalid_answer_is_explained_and_asked_again(session: InitSession) ->
 
 
 def test_an_invalid_name_or_url_is_explained_and_asked_again(session: InitSession) -> None:
-    assert session.init("1", "chat", "echo", "lab", "lab:8000", "http://lab", *[""] * 5) == 0
+    assert (
+        session.init("1", "chat", "echo", "lab", "lab:8000", "http://127.0.0.1:1", *[""] * 5) == 0
+    )
     assert "enter a URL such as" in session.shown
     assert "'echo' is not valid: use letters, digits, - and _" in session.shown
-    assert session.config().providers["lab"].base_url == "http://lab"
+    assert session.config().providers["lab"].base_url == "http://127.0.0.1:1"
 
 
 def test_an_existing_file_is_replaced_only_after_confirmation(session: InitSession) -> None:

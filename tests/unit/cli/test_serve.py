@@ -20,7 +20,7 @@ Start = Callable[[Config], list[str]]
 def replace_server(monkeypatch: pytest.MonkeyPatch, start: Start) -> None:
     """Replace the server: `start` returns the names of its models, or raises; it ends at once."""
 
-    async def serve(config: Config, environment: Any, emit: Any, announce: Any) -> None:
+    async def serve(config: Config, environment: Any, emit: Any, announce: Any, load: Any) -> None:
         names = start(config)
         engine = SimpleNamespace(router=SimpleNamespace(names=lambda: names))
         announce(SimpleNamespace(port=config.server.port or 4321), engine)
@@ -72,6 +72,7 @@ def test_a_pipe_gets_one_line_with_the_address(capsys: pytest.CaptureFixture[str
 def test_a_terminal_gets_address_models_clients_and_an_example(screen: Screen) -> None:
     assert screen.run("serve", "--port", "0") == 0
     assert "base URL  http://127.0.0.1:4321/v1" in screen.plain
+    assert "page      http://127.0.0.1:4321/ui" in screen.plain
     assert "lab/m5 and 2 more (antiphon models)" in screen.plain
     assert "this machine only, no API key required" in screen.plain
     assert "none; API keys in the environment enable providers" in screen.plain

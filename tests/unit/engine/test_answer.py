@@ -46,7 +46,7 @@ IGNORED = Diagnostic(
 class FullStore(MemoryStore):
     """A store that cannot save."""
 
-    async def save(self, turn: Turn) -> None:
+    async def save(self, turn: Turn, *, conversation_id: str | None = None) -> None:
         raise StoreError("the disk is full")
 
 
@@ -197,9 +197,9 @@ async def test_an_unexpected_error_ends_the_answer_once(tmp_path: Path) -> None:
     async with open_answer(tmp_path) as subject:
         answer = subject.answer
         await answer.release(answer.bridge.feed(b"".join(HELLO)))
-        events = await answer.end_after_crash(ValueError("a bug"))
+        events = await answer.end_with(answer.report_bug(ValueError("a bug")))
         assert isinstance(events[-1], Failed)
-        events = await answer.end_after_crash(ValueError("again"))
+        events = await answer.end_with(answer.report_bug(ValueError("again")))
         assert [type(event) for event in events] == [Failed]
 
 

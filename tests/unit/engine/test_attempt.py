@@ -15,10 +15,17 @@ from msgspec import structs
 from antiphon.config import TimeoutConfig
 from antiphon.core.faults.classify import classify
 from antiphon.core.history.capsule import Sealer
-from antiphon.core.history.steps import MessageStep, TextPart, ToolCallStep, ToolResultStep
+from antiphon.core.history.steps import (
+    MessageStep,
+    ReasoningStep,
+    TextPart,
+    ToolCallStep,
+    ToolResultStep,
+)
 from antiphon.core.plan.follow_up import FollowUp
 from antiphon.core.plan.plan import Outbound, Plan
 from antiphon.core.planning.next_round import FinishedRound
+from antiphon.core.stream.deltas import ReasoningState
 from antiphon.engine.attempt import Attempt, RequestEncoding
 from antiphon.engine.rejected_modes import ModeFallback, RejectedModes
 from antiphon.engine.rejected_parameters import RejectedParameters
@@ -66,6 +73,16 @@ def test_the_request_is_encoded_as_planned() -> None:
     assert body["messages"][-1] == {"role": "user", "content": "Hello"}
 
 
+def test_the_text_of_a_large_request_is_measured_where_it_is_encoded() -> None:
+    """In the worker thread: at the end of the answer it would delay other requests."""
+    subject = encoding(input="é" * 5)
+    assert encode(subject)[0].input_bytes is None
+    subject.plans = {
+        name: structs.replace(each, is_large=True) for name, each in subject.plans.items()
+    }
+    assert encode(subject)[0].input_bytes == 10
+
+
 def test_only_an_invalid_request_names_a_parameter() -> None:
     subject = encoding(top_p=0.5)
     _, outbound = subject.encode(TARGET)
@@ -99,6 +116,24 @@ def test_rejected_reasoning_state_is_left_out_with_a_diagnostic() -> None:
     [diagnostic] = plan.diagnostics
     assert diagnostic.code == "capsule.unused"
     assert diagnostic.message.startswith("it rejected the reasoning state")
+
+
+def test_rejected_state_of_every_kind_is_left_out() -> None:
+    native = {"type": "compaction", "encrypted_content": "gAAA"}
+    kept = MessageStep("user", (TextPart("Hello?"),))
+    history = (
+        kept,
+        MessageStep("user", (TextPart("[note]"),), native=native),
+        ReasoningStep(text="Hm.", states=(ReasoningState("signed", "x"),)),
+    )
+    subject = encoding()
+    subject.plans = {
+        name: structs.replace(plan, history=history) for name, plan in subject.plans.items()
+    }
+    subject.leave_out_state()
+    plan, _ = encode(subject)
+    note = MessageStep("user", (TextPart("[note]"),))
+    assert plan.history == (kept, note, ReasoningStep(text="Hm."))
 
 
 def test_a_finished_round_is_part_of_the_next_request() -> None:

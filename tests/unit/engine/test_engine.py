@@ -16,7 +16,7 @@ from antiphon.engine.run import State
 from antiphon.engine.services import Caller
 from antiphon.errors import InvalidRequest, UpstreamError
 from antiphon.server.wiring import open_engine
-from antiphon.wire.items import Message, OutputText
+from antiphon.wire.items import FunctionCall, Message, OutputText
 from antiphon.wire.request import Request
 from antiphon.wire.response import Response
 from tests.support.gateways import replaced, settings
@@ -54,7 +54,6 @@ def text(response: Response) -> str:
     ("fields", "param", "code"),
     [
         ({"model": "echo/nothing"}, "model", "model_not_found"),
-        ({"background": True}, "background", "unsupported_parameter"),
         (
             {"previous_response_id": "resp_0"},
             "previous_response_id",
@@ -86,6 +85,29 @@ async def test_earlier_turns_are_part_of_the_history(tmp_path: Path) -> None:
         first = await respond(engine, input="One")
         second = await respond(engine, input=[], previous_response_id=first.id)
         assert text(second) == "One"
+
+
+async def test_an_output_must_answer_a_call_of_the_previous_responses(tmp_path: Path) -> None:
+    tool = {"type": "function", "name": "weather", "parameters": {"type": "object"}}
+    output = {"type": "function_call_output", "output": "sunny"}
+    async with open_echo(tmp_path) as engine:
+        first = await respond(engine, input="The weather?", tools=[tool])
+        [call] = first.output
+        assert isinstance(call, FunctionCall)
+        answered = {**output, "call_id": call.call_id}
+        second = await respond(engine, input=[answered], previous_response_id=first.id)
+        assert text(second) == "sunny"
+        unknown = {**output, "call_id": "call_unknown"}
+        with pytest.raises(InvalidRequest) as caught:
+            await respond(engine, input=[unknown], previous_response_id=first.id)
+        assert caught.value.param == "input[0].call_id"
+
+
+async def test_an_output_without_a_call_in_a_whole_history_is_served(tmp_path: Path) -> None:
+    unknown = {"type": "function_call_output", "call_id": "call_unknown", "output": "sunny"}
+    async with open_echo(tmp_path) as engine:
+        response = await respond(engine, input=[{"role": "user", "content": "Hello"}, unknown])
+        assert "sunny" in text(response)
 
 
 async def test_a_fallback_that_cannot_serve_the_request_is_no_target(tmp_path: Path) -> None:

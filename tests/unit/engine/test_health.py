@@ -221,3 +221,36 @@ def test_a_refusal_is_explained() -> None:
     assert health.explain_refusal("m") == "its circuit breaker is open"
     health.missing["m"] = clock() + 1
     assert health.explain_refusal("m") == "the provider reported that it has no such model"
+
+
+def test_resting_keys_are_listed_with_the_seconds_to_go() -> None:
+    clock = Clock()
+    ring = Keyring(["a", "b"], clock)
+    ring.cool_down("a", 30)
+    ring.cool_down("b", 5, model="m")
+    clock.now += 10
+    assert ring.resting() == [(1, "", 20.0)]
+    assert len(ring) == 2
+
+
+def test_an_open_circuit_says_when_it_allows_a_trial() -> None:
+    clock = Clock()
+    breaker = CircuitBreaker(clock, threshold=1, rest_s=30)
+    assert breaker.opens_in_s == 0
+    breaker.record_failure()
+    clock.now += 10
+    assert breaker.opens_in_s == 20
+    clock.now += 30
+    assert breaker.opens_in_s == 0
+
+
+def test_the_last_success_and_the_last_fault_are_remembered() -> None:
+    clock = Clock()
+    health = ProviderHealth(Keyring([], clock), CircuitBreaker(clock), clock)
+    clock.now = 3.0
+    Lease(health, NO_KEY).succeed()
+    clock.now = 5.0
+    fault = classify(503, {}, b"busy")
+    Lease(health, NO_KEY).fail(fault, "m", has_other_targets=False)
+    assert (health.last_success_at, health.last_fault_at) == (3.0, 5.0)
+    assert health.last_fault == (fault.type, fault.code)

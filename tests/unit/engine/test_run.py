@@ -85,6 +85,7 @@ class CountedAnswer:
 
 class CountedUpstream(EchoUpstream):
     def __init__(self) -> None:
+        super().__init__()
         self.open_answers: set[CountedAnswer] = set()
 
     async def open(self, provider: Provider, outbound: Outbound, key: str) -> UpstreamAnswer:
@@ -132,6 +133,7 @@ async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
     async with open_engine(config, {}, lambda entry: None, runtime) as engine:
         upstream = CountedUpstream()
         engine.services = dataclasses.replace(engine.services, in_process=upstream)
+        engine.services.accounting.on_queued = None  # usage is written in the background
         yield Bench(engine, upstream, runtime)
 
 

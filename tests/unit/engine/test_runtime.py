@@ -3,14 +3,28 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 
 from antiphon.engine.runtime import RandomIds, Runtime
 
 
-def test_an_id_has_its_prefix_and_128_random_bits() -> None:
-    new_id = RandomIds(lambda size: bytes(range(256)) * (size // 256))
-    assert new_id("resp") == f"resp_{bytes(range(16)).hex()}"
-    assert new_id("msg") == f"msg_{bytes(range(16, 32)).hex()}"
+def test_an_id_has_its_prefix_the_time_and_96_random_bits() -> None:
+    new_id = RandomIds(lambda size: bytes(range(256)) * (size // 256), lambda: 0x6A5B4C3D)
+    assert new_id("resp") == f"resp_6a5b4c3d{bytes(range(12)).hex()}"
+    assert new_id("msg") == f"msg_6a5b4c3d{bytes(range(12, 24)).hex()}"
+
+
+def test_later_ids_are_sorted_behind_earlier_ones() -> None:
+    clock = iter(range(0x6A000000, 0x6A000100))
+    new_id = RandomIds(lambda size: b"\xff" * 12 + b"\x00" * (size - 12), lambda: next(clock))
+    first = [new_id("x") for _ in range(256)]
+    assert new_id("x") > max(first)
+
+
+def test_the_time_of_an_id_always_has_eight_digits() -> None:
+    for now in (1, 2**32 + 1):
+        new_id = RandomIds(bytes, partial(int, now))
+        assert new_id("x") == "x_00000001" + "0" * 24
 
 
 def test_random_bytes_are_drawn_for_many_ids_at_once() -> None:
@@ -24,7 +38,7 @@ def test_random_bytes_are_drawn_for_many_ids_at_once() -> None:
     first = [new_id("x") for _ in range(256)]
     assert len(sizes) == 1
     assert new_id("x") not in first
-    assert sizes == [4096, 4096]
+    assert sizes == [3072, 3072]
 
 
 def test_ids_of_the_default_runtime_differ() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,18 @@ from antiphon.core.faults.classify import classify
 from antiphon.core.stream.deltas import Text, Usage
 from antiphon.engine.routing import Target
 from antiphon.engine.runtime import Runtime
-from antiphon.engine.tracing import AttemptRecord, FailureRecord, RunTrace, Tracer, open_tracer
+from antiphon.engine.tracing import (
+    Accounting,
+    AttemptRecord,
+    FailureRecord,
+    RunTrace,
+    Tracer,
+    compute_cost,
+    open_tracer,
+)
 from antiphon.pipeline.pipeline import Pipeline
 from antiphon.pipeline.stage import Batch
+from antiphon.providers.prices import Price
 from antiphon.store.redact import Redactor
 from antiphon.store.trace.reader import TraceDetail
 from antiphon.store.trace.rows import (
@@ -26,6 +36,7 @@ from antiphon.store.trace.rows import (
     TraceRequest,
     TraceUsage,
 )
+from antiphon.wire.response import InputTokensDetails, ResponseUsage
 from tests.support.gateways import events_of
 from tests.support.machines import machine
 from tests.support.outbound_requests import configured
@@ -57,7 +68,9 @@ class Recorder:
         config = TraceConfig(path=str(self._path), payloads=payloads)
         runtime = Runtime(now_ms=lambda: NOW_MS)
         self._tracer = open_tracer(config, path, runtime, Redactor(["sk-secret"]))
-        self.trace = RunTrace(self._tracer, FACTS, lambda: 12.6)
+        self.accounting = Accounting(on_queued=lambda: None)
+        clock = chain([100.0], repeat(100.0126)).__next__
+        self.trace = RunTrace(self._tracer, FACTS, clock, self.accounting)
         self.trace.begin()
 
     def read(self) -> TraceDetail:
@@ -217,3 +230,62 @@ def test_the_default_trace_file_is_in_the_data_directory(tmp_path: Path) -> None
     tracer: Tracer = open_tracer(TraceConfig(), tmp_path, Runtime(), Redactor())
     tracer.close()
     assert (tmp_path / "trace.db").exists()
+
+
+PRICE = Price(input=2.0, output=8.0, cached_input=0.5)
+ANSWERED = AttemptRecord(1, "up", "m", "key 1", "chat", PRICE)
+
+
+def test_the_cost_is_that_of_the_model_that_answered(tmp_path: Path) -> None:
+    recorder = Recorder(tmp_path)
+    other = AttemptRecord(1, "dear", "m", "key 1", "chat", Price(input=1000.0, output=1000.0))
+    recorder.trace.attempt(other, BAD_KEY, "no", 401, 3.4)
+    recorder.trace.attempt(ANSWERED, None, None, 200, 5.6)
+    finish_answer(recorder.trace)
+    recorder.trace.finish(None, 3.4, [])
+    [ended] = recorder.accounting.ended
+    assert (ended.client, ended.provider, ended.model) == (FACTS["client"], "up", "m")
+    assert ended.cost == (5 * 2.0 + 2 * 0.5 + 3 * 8.0) * 1000
+    assert ended.first_event_ms == pytest.approx(12.6)
+    detail = recorder.read()
+    assert detail.usage is not None
+    assert detail.finish is not None
+    assert (detail.usage.cost, detail.finish.first_event_ms) == (35e-6, 13)
+
+
+def test_tokens_without_a_price_have_an_unknown_cost(tmp_path: Path) -> None:
+    recorder = Recorder(tmp_path)
+    finish_answer(recorder.trace)
+    recorder.trace.finish(None, 3.4, [])
+    [ended] = recorder.accounting.ended
+    assert ended.cost is None
+
+
+def test_a_run_that_could_not_be_entered_used_nothing(tmp_path: Path) -> None:
+    recorder = Recorder(tmp_path)
+    recorder.trace.abort()
+    [ended] = recorder.accounting.ended
+    assert (ended.status, ended.is_failed, ended.usage, ended.cost) == ("failed", True, None, 0)
+
+
+def test_a_cache_write_has_its_own_price_or_that_of_the_input() -> None:
+    details = InputTokensDetails(cached_tokens=10, cache_write_tokens=20)
+    usage = ResponseUsage(input_tokens=100, input_tokens_details=details, total_tokens=100)
+    assert compute_cost(Price(input=1.0, output=1.0, cache_write=2.0), usage) == 120_000
+    assert compute_cost(Price(input=1.0, output=1.0), usage) == 100_000
+
+
+async def test_without_limits_every_request_is_admitted_and_nothing_is_queued() -> None:
+    accounting = Accounting()
+    trace = RunTrace(Tracer(None, lambda: 0), FACTS, lambda: 0.0, accounting)
+    assert await trace.admit() == {}
+    trace.abort()
+    assert not accounting.ended
+
+
+def test_the_queue_of_ended_requests_asks_once_to_be_written() -> None:
+    calls: list[None] = []
+    accounting = Accounting(on_queued=lambda: calls.append(None))
+    for _ in range(3):
+        RunTrace(Tracer(None, lambda: 0), FACTS, lambda: 0.0, accounting).abort()
+    assert (len(calls), len(accounting.ended)) == (1, 3)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
+import tracemalloc
 import zlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 import pytest
@@ -71,6 +72,34 @@ async def test_a_request_carries_key_headers_and_body() -> None:
         "x-team": "tests",
     }
     assert expected.items() <= received.headers.items()
+
+
+async def test_a_large_body_is_sent_without_a_copy_of_it() -> None:
+    body = b"x" * (8 * 1024 * 1024)
+    sizes: list[int] = []
+
+    async def count(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        assert b"Content-Length: %d\r\n" % len(body) in head
+        while sum(sizes) < len(body):
+            sizes.append(len(await reader.read(64 * 1024)))
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
+        await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(count, "127.0.0.1", 0)
+    async with server, http_upstream() as subject:
+        provider = provider_at(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
+        outbound = Outbound(path="/chat/completions", body=body)
+        tracemalloc.start()
+        try:
+            answer = await subject.open(provider, outbound, "sk-key")
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        answer.close()
+    assert sum(sizes) == len(body)
+    assert peak < len(body) // 2
 
 
 async def test_a_body_is_read_as_it_arrives() -> None:
@@ -218,6 +247,40 @@ async def test_the_echo_answers_with_chat_completions_bytes() -> None:
     again.close()
     assert await again.next() == b""
     await subject.close()
+
+
+async def open_slow_echo(sleep: Callable[[float], Awaitable[None]]) -> UpstreamAnswer:
+    messages = [{"role": "user", "content": "one two"}]
+    body = json.dumps({"model": "slow", "messages": messages, "stream": True}).encode()
+    outbound = Outbound(path="/chat/completions", body=body)
+    return await EchoUpstream(sleep).open(configured("echo"), outbound, "")
+
+
+async def test_a_slow_echo_waits_before_each_chunk() -> None:
+    waited: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        waited.append(seconds)
+
+    answer = await open_slow_echo(sleep)
+    assert b"one" in await answer.next()
+    assert sum(waited) == pytest.approx(0.2)
+    assert b"two" in await answer.next()
+    assert sum(waited) == pytest.approx(0.4)
+    await answer.read()
+    assert sum(waited) == pytest.approx(0.6)
+
+
+async def test_a_slow_echo_that_is_closed_ends_at_once() -> None:
+    waited: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        waited.append(seconds)
+        answer.close()
+
+    answer = await open_slow_echo(sleep)
+    assert await answer.next() == b""
+    assert len(waited) == 1
 
 
 async def test_an_error_of_a_closed_connection_keeps_no_frames() -> None:

@@ -105,6 +105,19 @@ def test_a_line_beyond_the_limit_fails_before_it_is_complete() -> None:
     assert bridge.fault.code == "response_too_large"
 
 
+def test_a_cancelled_answer_ends_once() -> None:
+    bridge = chat_bridge()
+    events = documents(bridge.cancel())
+    assert [event["type"] for event in events] == [
+        "response.created",
+        "response.in_progress",
+        "response.incomplete",
+    ]
+    assert events[-1]["response"]["status"] == "cancelled"
+    assert bridge.ended
+    assert bridge.cancel() == bridge.close() == []
+
+
 # Streams
 
 

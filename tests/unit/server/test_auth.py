@@ -6,8 +6,9 @@ from collections.abc import Mapping
 
 import pytest
 
+from antiphon.config import ServerConfig
 from antiphon.errors import ConfigError, InvalidRequest
-from antiphon.server.auth import Authenticator, is_loopback, reject_open_bind
+from antiphon.server.auth import Authenticator, is_loopback, keeps_client, reject_open_bind
 from antiphon.server.http import HTTPRequest
 
 KEYS = {"alice": "sk-alice", "bob": "sk-bob", "umlaut": "schlüssel"}
@@ -103,3 +104,14 @@ def test_binding_to_a_loopback_address_needs_no_keys(host: str) -> None:
 def test_an_empty_key_is_rejected() -> None:
     with pytest.raises(ConfigError, match=r"server.api_keys.alice: must not be empty"):
         reject_open_bind("127.0.0.1", {"alice": " "})
+
+
+def test_a_client_is_kept_with_its_key() -> None:
+    keyless, one = ServerConfig(), ServerConfig(api_keys={"me": "1"})
+    two = ServerConfig(api_keys={"me": "1", "you": "2"})
+    assert keeps_client(one, two, "me")
+    assert not keeps_client(two, one, "you")
+    assert not keeps_client(one, ServerConfig(api_keys={"me": "3"}), "me")
+    assert keeps_client(keyless, keyless, "local")
+    assert not keeps_client(keyless, one, "local")
+    assert not keeps_client(one, keyless, "local")

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from antiphon.config import CapsuleConfig, Config, StoreConfig
 from antiphon.errors import ConfigError
-from antiphon.server.capsule_key import read_key, read_or_create_key
+from antiphon.server.capsule_key import read_key, read_or_create_key, require_shared_key
 
 SAME_KEY = "0123456789abcdef" * 4
 
@@ -113,3 +114,13 @@ def test_a_key_that_cannot_be_read_is_named(path: Path) -> None:
     path.mkdir(parents=True)
     with pytest.raises(ConfigError, match=r"capsule.key: the capsule key cannot be read"):
         read_key(path)
+
+
+def test_gateways_that_share_a_store_must_share_a_key() -> None:
+    store = StoreConfig(url="postgresql://me:secret@db/x")
+    with pytest.raises(ConfigError, match="`openssl rand -hex 32`") as caught:
+        require_shared_key(Config(store=store))
+    assert "secret" not in caught.value.message
+    require_shared_key(Config(store=store, capsule=CapsuleConfig(keys=["0123456789" * 4])))
+    require_shared_key(Config())
+    assert "secret" not in repr(store)

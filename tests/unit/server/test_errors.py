@@ -15,7 +15,7 @@ from antiphon.core.faults.fault import (
     shutdown_fault,
     timeout_fault,
 )
-from antiphon.errors import InvalidRequest
+from antiphon.errors import InvalidRequest, StoreUnavailable
 from antiphon.server.errors import (
     adapt_status,
     body_timeout,
@@ -76,6 +76,15 @@ def test_a_body_that_is_too_slow_is_a_408_that_names_the_setting() -> None:
     assert (response.status, error_of(response)["code"]) == (408, "request_timeout")
     assert "30 seconds" in error_of(response)["message"]
     assert "`body_timeout_s`" in error_of(response)["message"]
+
+
+def test_a_database_that_is_away_is_no_defect_of_the_gateway() -> None:
+    error = StoreUnavailable("postgresql://10.0.0.7/antiphon: no answer within 5 s.")
+    response = internal_error_response(error, "en")
+    assert (response.status, response.headers["retry-after"]) == (503, "1")
+    assert isinstance(response.body, bytes)
+    assert b'"code":"store_unavailable"' in response.body
+    assert b"10.0.0.7" not in response.body
 
 
 def test_an_internal_error_does_not_reveal_its_cause() -> None:

@@ -151,7 +151,7 @@ def with_keepalive(kind: Any) -> Config:
     )
 
 
-async def test_silence_is_filled_with_numbered_events() -> None:
+async def test_silence_is_filled_with_events_that_repeat_the_last_number() -> None:
     async with gated_application(with_keepalive("event")) as (opened, upstream):
         response, client = await opened.create(stream=True), Recorder()
         async with written_to(response, client) as writing:
@@ -159,7 +159,10 @@ async def test_silence_is_filled_with_numbered_events() -> None:
             upstream.gate.set()
             await writing
     events = events_of(client.data)
-    assert [event["sequence_number"] for event in events] == [*range(len(events))]
+    logged = [event for event in events if event["type"] != "keepalive"]
+    assert [event["sequence_number"] for event in logged] == [*range(len(logged))]
+    silent = [event["sequence_number"] for event in events if event["type"] == "keepalive"]
+    assert set(silent) == {1}  # that of response.in_progress, the last event before the silence
     assert events[-1]["type"] == "response.completed"
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from antiphon.config import CapsuleConfig, StoreConfig
+from antiphon.config import CapsuleConfig, StoreConfig, TraceConfig
 from antiphon.engine.searches import find_nothing
 from antiphon.engine.tracing import Tracer
-from antiphon.errors import ConfigError
+from antiphon.errors import ConfigError, StoreError
 from antiphon.pipeline.log import Entry
 from antiphon.server.wiring import open_engine
 from antiphon.store.memory import MemoryStore
@@ -77,3 +77,31 @@ async def test_a_store_and_a_tracer_that_are_given_replace_those_of_the_configur
         assert engine.services.store is store
         assert engine.services.tracer is tracer
     assert written_files(tmp_path) == []
+
+
+class RecordedStore(MemoryStore):
+    """A store that remembers whether it is open."""
+
+    is_open = False
+
+    async def open(self) -> None:
+        self.is_open = True
+
+    async def close(self) -> None:
+        self.is_open = False
+
+
+async def test_a_trace_that_cannot_be_opened_leaves_no_store_open(tmp_path: Path) -> None:
+    store = RecordedStore(now=lambda: 0)
+    config = structs.replace(echo_config(), trace=TraceConfig(path=str(tmp_path)))
+    with pytest.raises(StoreError):
+        async with open_engine(config, {"XDG_DATA_HOME": str(tmp_path)}, ignore, store=store):
+            pytest.fail("the trace was opened")
+    assert not store.is_open
+
+
+async def test_the_store_is_open_as_long_as_the_engine(tmp_path: Path) -> None:
+    store = RecordedStore(now=lambda: 0)
+    async with open_engine(echo_config(), {"XDG_DATA_HOME": str(tmp_path)}, ignore, store=store):
+        assert store.is_open
+    assert not store.is_open

@@ -15,8 +15,9 @@ import msgspec
 import pytest
 
 from antiphon.errors import StoreError
-from antiphon.store.sqlite import FIND_ITEM, PURGE_EVERY_S, PURGE_TURNS, SCHEMA, SQLiteStore
+from antiphon.store.sqlite import FIND_ITEM, PURGE_EVERY_S, PURGE_TURNS, SQLiteStore
 from antiphon.store.sqlite_file import DatabaseSchema, connect, create_directory
+from antiphon.store.sqlite_schema import SCHEMA
 from antiphon.store.store import StoreLimits
 from tests.support.turns import Clock, chain_ids, turn
 

@@ -8,7 +8,7 @@ import pytest
 
 from antiphon.errors import StoreError
 from antiphon.store.memory import MemoryStore
-from antiphon.store.url import open_store
+from antiphon.store.url import hide_password, is_shared, open_store, password_of
 from tests.support.turns import Clock, turn
 
 pytestmark = pytest.mark.anyio
@@ -49,3 +49,15 @@ async def test_a_path_after_three_slashes_is_relative_and_after_four_absolute(
         await store.close()
     assert (tmp_path / "here" / "a b?.sqlite").exists()
     assert (tmp_path / "there" / "c%20d.sqlite").exists()
+
+
+def test_a_postgresql_url_is_a_shared_store_and_its_password_stays_hidden(clock: Clock) -> None:
+    url = "postgresql://me:s%40fe@db.example:5433/main"
+    assert open_store(url, now=clock, wait_s=1.0).name == "postgresql://db.example:5433/main"
+    assert is_shared(url)
+    assert not is_shared("sqlite:///turns.db")
+    assert hide_password(url) == "postgresql://db.example:5433/main"
+    assert hide_password("postgresql:///main?password=x") == "postgresql:///main"
+    assert hide_password("sqlite:////data/a?b@c.db") == "sqlite:////data/a?b@c.db"
+    assert password_of(url) == ["s%40fe", "s@fe"]
+    assert password_of("memory://") == []

@@ -166,6 +166,11 @@ BREAKS: dict[str, list[tuple[str, list[Document], Break]]] = {
         ("a gap", RICH, lambda events: events[5].update(sequence_number=6)),
         ("it begins at 1", RICH, lambda events: events[0].update(sequence_number=1)),
         ("a number is missing", RICH, lambda events: events[3].pop("sequence_number")),
+        (
+            "a keep-alive with a number of its own",
+            RICH,
+            lambda events: events[at(events, "keepalive")].update(sequence_number=99),
+        ),
         ("a number is true", RICH, lambda events: events[1].update(sequence_number=True)),
     ],
     "3": [

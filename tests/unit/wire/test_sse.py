@@ -16,6 +16,7 @@ from antiphon.wire.sse import (
     NDJSONDecoder,
     SSEDecoder,
     SSEEncoder,
+    encode_event,
     event_to_dict,
 )
 from tests.support import corpus
@@ -262,6 +263,12 @@ def test_an_event_is_named_and_numbered() -> None:
         b'data: {"type":"test.note","sequence_number":0,'
         b'"text":"hi\xe2\x80\xa8\\n","marks":[1,2]}\n\n'
     )
+
+
+def test_one_event_is_encoded_as_in_a_stream() -> None:
+    encoder = SSEEncoder()
+    encoder.feed([Bare()] * 7)
+    assert encode_event(Note("hi"), 7) == encoder.feed([Note("hi")])
 
 
 def test_an_event_without_fields_is_only_named_and_numbered() -> None:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from antiphon.core.client_profile import Profile
 from antiphon.core.filters.citations import CitationFilter
+from antiphon.core.filters.compaction import CompactedContextFilter, SummaryFilter
 from antiphon.core.filters.empty_answer import EmptyAnswerFilter
 from antiphon.core.filters.filter import DeltaFilter
 from antiphon.core.filters.freeform_input import FreeformInputFilter
@@ -82,6 +83,8 @@ def make_filters(
         SingleCallFilter() if plan.single_call else None,
         None if search is None else CitationFilter(search.sources),
         RefusalTextFilter(profile) if profile.refusals == "text" else None,
+        None if plan.summary_task is None else SummaryFilter(plan.summary_task),
+        None if plan.compacted is None else CompactedContextFilter(plan.compacted.state),
     ]
     return [each for each in filters if each is not None]
 

@@ -58,7 +58,8 @@ class StructuredOutputFilter(DeltaFilter):
     @classmethod
     def of(cls, plan: Plan) -> StructuredOutputFilter:
         """The filter for the answer to a plan whose format is not plain text."""
-        return cls(plan.contract, holds=plan.search is not None)
+        holds = plan.search is not None or plan.summary_task is not None
+        return cls(plan.contract, holds=holds)
 
     # During a round
 

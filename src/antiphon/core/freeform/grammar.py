@@ -7,6 +7,7 @@ length. The check is strict with one exception: a line break more or less at the
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import compress, islice
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, ValidationError, convert
@@ -23,6 +24,7 @@ MAX_CHOICES = 8
 _KEPT_CHARACTERS = 256_000
 _IMPROBABLE = "~%) \t|"  # a text begins like this only if it may begin in any way
 _ANYTHING = "something else"
+_BYTE_TOKENS = [[byte] for byte in range(256)]
 
 
 class GrammarViolation(Struct, frozen=True):
@@ -134,7 +136,7 @@ def _compile(grammar: Grammar) -> LLMatcher | str:
     source = grammar_from(grammar.syntax, grammar.definition)
     matcher = LLMatcher(LLTokenizer("byte"), source, log_level=0, limits=compiler_limits())
     first = matcher.deep_copy()
-    first.try_consume_tokens(_allowed(first)[:1])  # some limits only show with the first step
+    first.try_consume_tokens(_allowed(first, 1))  # some limits only show with the first step
     return matcher.get_error() or first.get_error() or matcher
 
 
@@ -160,7 +162,7 @@ def _forced(ahead: LLMatcher) -> bytes:
     """The only possible continuation, up to the length of an excerpt; the matcher consumes it."""
     forced = bytearray()
     while len(forced) < EXCERPT_LIMIT and not forced.endswith(b"\n") and not ahead.is_accepting():
-        allowed = _allowed(ahead)
+        allowed = _allowed(ahead, 2)
         if len(allowed) != 1:
             break
         ahead.try_consume_tokens(allowed)
@@ -169,14 +171,14 @@ def _forced(ahead: LLMatcher) -> bytes:
 
 
 def _few_allowed(matcher: LLMatcher) -> list[int]:
-    allowed = _allowed(matcher)
+    allowed = _allowed(matcher, MAX_CHOICES + 1)
     return allowed if len(allowed) <= MAX_CHOICES else []
 
 
-def _allowed(matcher: LLMatcher) -> list[int]:
-    """The bytes that may come next. Tried one by one: computing the whole mask at once makes the
-    compiler look ahead without a limit."""
-    return [byte for byte in range(256) if matcher.validate_tokens([byte])]
+def _allowed(matcher: LLMatcher, most: int) -> list[int]:
+    """The first bytes that may come next, `most` at most. Tried one by one: computing the whole
+    mask at once makes the compiler look ahead without a limit."""
+    return [*islice(compress(range(256), map(matcher.validate_tokens, _BYTE_TOKENS)), most)]
 
 
 def _forced_after(matcher: LLMatcher, byte: int) -> bytes:

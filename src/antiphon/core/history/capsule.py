@@ -4,6 +4,8 @@
 2. It is bound to the provider and model that made it; only the gateway can decrypt it.
 3. It is bound to its owner, the client key it was made for (ADR 0036).
 4. Opening never raises: it returns the reason instead, and the plan works without the state.
+5. It expires after `[capsule] ttl_s`, unless it holds a compacted history: its thread has nothing
+   else to continue from.
 
 A sealed capsule is `ap2.` and, in base64url: 4 bytes that name the key, a 12-byte nonce, and the
 AES-GCM ciphertext of the compressed JSON. The authenticated data are `ap2.` and the owner. Capsules
@@ -25,6 +27,7 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from msgspec import Struct
 
+from antiphon.core.stream.compaction_item import COMPACTION
 from antiphon.core.stream.deltas import ReasoningState
 
 _PREFIX = "ap2."
@@ -113,9 +116,12 @@ class Sealer:
             capsule = _decode(zlib.decompressobj().decompress(packed, _MAX_BYTES))
         except (InvalidTag, ValueError, zlib.error, msgspec.DecodeError):
             return Unopened.TAMPERED
-        if self._ttl_s is not None and capsule.sealed_at + self._ttl_s < self._now():
-            return Unopened.EXPIRED
-        return capsule
+        return Unopened.EXPIRED if self._has_expired(capsule) else capsule
+
+    def _has_expired(self, capsule: Capsule) -> bool:
+        if self._ttl_s is None or capsule.sealed_at + self._ttl_s >= self._now():
+            return False
+        return all(state.scheme != COMPACTION for state in capsule.states)
 
 
 def _authenticated(owner: str) -> bytes:

@@ -38,6 +38,9 @@ from antiphon.core.history.steps import (
 Steps: TypeAlias = Sequence[Step]
 ItemReader: TypeAlias = Callable[[Item, ContentReader], Steps]
 
+UNREADABLE_COMPACTION = (
+    "an earlier part of this conversation was compacted elsewhere and cannot be read"
+)
 _MESSAGE_TYPES = (None, "message")
 _ROLES: Mapping[object, Role] = {
     "system": "system",
@@ -45,6 +48,11 @@ _ROLES: Mapping[object, Role] = {
     "user": "user",
     "assistant": "assistant",
 }
+
+
+class OpenedCompaction(dict[str, Any]):
+    """A compaction item of the provider that gets the request. `core.compaction` has opened it: an
+    item that a client sends is never of this class."""
 
 
 def read_items(
@@ -216,13 +224,18 @@ def _ignore(reason: str, code: HistoryCode = HistoryCode.ITEM_IGNORED) -> ItemRe
 
 
 def _skip(item: Item, reader: ContentReader) -> Steps:
-    """Tools and settings: other parts of the plan read these items, and report on them."""
+    """Tools, settings and triggers: other parts of the gateway read these items."""
     return ()
 
 
-_ignore_compaction = _ignore(
-    "its content is encrypted by another server", HistoryCode.COMPACTION_IGNORED
-)
+def _read_compaction(item: Item, reader: ContentReader) -> Steps:
+    text = TextPart(f"[{UNREADABLE_COMPACTION}]")
+    if isinstance(item, OpenedCompaction):
+        return [MessageStep("user", (text,), native=dict(item))]
+    message = f"Item of type {reader.subject!r} cannot be read. A note takes its place."
+    reader.report(HistoryCode.COMPACTION_IGNORED, Decision.IGNORED, message)
+    return [MessageStep("user", (text,))]
+
 
 _ITEMS: Mapping[str, ItemReader] = {
     "message": _read_message,
@@ -254,9 +267,9 @@ _ITEMS: Mapping[str, ItemReader] = {
     "image_generation_call": _read_image_generation,
     "additional_tools": _skip,
     "configuration_update": _skip,
-    "compaction": _ignore_compaction,
-    "compaction_summary": _ignore_compaction,
-    "context_compaction": _ignore_compaction,
-    "compaction_trigger": _ignore("the gateway does not compact the history"),
+    "compaction": _read_compaction,
+    "compaction_summary": _read_compaction,
+    "context_compaction": _read_compaction,
+    "compaction_trigger": _skip,
     "item_reference": _ignore("no item with this id is stored", HistoryCode.REFERENCE_UNRESOLVED),
 }

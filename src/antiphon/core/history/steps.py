@@ -7,8 +7,9 @@ encode them.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
 
@@ -25,6 +26,7 @@ class HistoryCode(StrEnum):
     ITEM_DEGRADED = "history.item.degraded"
     REFERENCE_UNRESOLVED = "history.reference.unresolved"
     COMPACTION_IGNORED = "history.compaction.ignored"
+    COMPACTION_APPLIED = "history.compaction.applied"
     ROLE_REPLACED = "history.role.replaced"
     PART_IGNORED = "history.part.ignored"
     IMAGE_REPLACED = "history.image.replaced"
@@ -41,6 +43,7 @@ class HistoryCode(StrEnum):
     ANSWER_ORPHANED = "history.answer.orphaned"
     ANSWER_REPEATED = "history.answer.repeated"
     REASONING_ORPHANED = "history.reasoning.orphaned"
+    TRUNCATED = "history.truncated"
 
 
 class TextPart(Struct, frozen=True, tag=True):
@@ -82,6 +85,9 @@ class MessageStep(Struct, frozen=True, tag=True):
     parts: tuple[Part, ...]
     phase: str | None = None
     """The `phase` of an assistant's message (`PHASES`), for providers that have one."""
+    native: Mapping[str, Any] | None = None
+    """An item of the provider that gets this request, for which this message stands: its own
+    compaction. Other providers would get the message."""
 
 
 class ReasoningStep(Struct, frozen=True, tag=True):

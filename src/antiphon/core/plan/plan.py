@@ -12,9 +12,11 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct, structs
 
+from antiphon.core.compaction.request_summary import SummaryTask
 from antiphon.core.diagnostic import Decision, Diagnostic
 from antiphon.core.history.media import MediaSupport
 from antiphon.core.history.steps import Step
+from antiphon.core.stream.deltas import Usage
 from antiphon.core.structured_output.contract import OutputContract
 from antiphon.core.tools.identity import NO_TOOLS, ToolIdentityMap
 from antiphon.core.web_search.rules import SearchRules
@@ -22,6 +24,7 @@ from antiphon.wire.response_from_request import UsedSettings
 
 __all__ = [
     "Capabilities",
+    "CompactedContext",
     "Decision",
     "Diagnostic",
     "Outbound",
@@ -95,6 +98,8 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     """Fields of the search tool that are supported: external_web_access, filters, …"""
     hosted_tools: frozenset[str] = frozenset()
     """Types of other tools that the provider runs itself: code_interpreter, mcp, …"""
+    include: frozenset[str] = frozenset()
+    """Additional output of its own tools that the provider sends on request (`include`)."""
     search_beside_tools: bool = True
     """False: the provider rejects its own search beside functions, so the search is left out."""
     guards: tuple[str, ...] = ()
@@ -122,6 +127,13 @@ class ToolChoice(Struct, frozen=True):
 
     mode: Literal["auto", "none", "required", "function"] = "auto"
     name: str | None = None
+
+
+class CompactedContext(Struct, frozen=True):
+    """The compaction that was made before an answer: its state, and what it has cost."""
+
+    state: Mapping[str, Any]
+    usage: Usage | None = None
 
 
 class Plan(Struct, frozen=True, kw_only=True):
@@ -155,8 +167,16 @@ class Plan(Struct, frozen=True, kw_only=True):
     replay_reasoning: ReplayReasoning = "never"
     developer_role: bool = False
     include_logprobs: bool = False
+    include: tuple[str, ...] = ()
+    """Additional output that is requested of the provider."""
+    summary_task: SummaryTask | None = None
+    """The answer is a summary of the history, for a compaction item."""
+    compacted: CompactedContext | None = None
+    """The history was compacted for this answer."""
     is_large: bool = False
     """Whether the request is encoded in small steps."""
+    input_bytes: int | None = None
+    """Bytes of its text, where they have been measured already."""
     diagnostics: tuple[Diagnostic, ...] = ()
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from msgspec import structs
 
+from antiphon.core.compaction import open_items as compactions
 from antiphon.core.diagnostic import Code, Diagnostic, diagnostics_header, ignored
 from antiphon.core.history.capsule import Unseal
 from antiphon.core.history.content import NO_DESCRIPTIONS, NO_TEXTS
@@ -33,6 +34,7 @@ from antiphon.core.planning.hosted_tools import REFUSE, HostedToolPolicy
 from antiphon.core.planning.output_strategy import OutputStrategy, choose_output_strategy
 from antiphon.core.planning.parameters import SOURCES, decide_include, decide_parameters
 from antiphon.core.planning.system_messages import place_system_messages
+from antiphon.core.planning.truncate_history import can_truncate, truncate_history
 from antiphon.core.planning.unseal import unseal_history
 from antiphon.core.structured_output.contract import OutputContract, check_schema
 from antiphon.core.web_search.rules import SearchRules
@@ -62,14 +64,19 @@ def make_plan(
 ) -> Plan:
     """Decide everything. `issuer`: whose capsules are used; `descriptions`: of images, by URL;
     `file_texts`: of PDF files; `hosted_tools`: what becomes of those that nobody can run."""
-    _reject_compaction(request)
     capabilities = structs.replace(capabilities, model_name=f"{provider}/{model}")
     items = [*history, *request.input]
+    opened: Sequence[Diagnostic] = ()
+    if any(item.get("type") in compactions.TYPES for item in items):
+        items, opened = compactions.open_items(items, issuer=issuer, unseal=unseal)
     read, notes = _read_history(items, capabilities, descriptions, file_texts)
     read, unused = _open_capsules(read, issuer, model, unseal)
     plan = _decide(request, items, read, capabilities, hosted_tools)
-    found = _locate((*notes, *unused, *plan.diagnostics), history)
-    return structs.replace(plan, provider=provider, model=model, diagnostics=found)
+    if _truncates(request, capabilities):
+        plan = truncate_history(plan, capabilities)
+    found = _locate((*opened, *notes, *unused, *plan.diagnostics), history)
+    include = tuple(sorted(request.include & capabilities.include)) if plan.native_tools else ()
+    return structs.replace(plan, provider=provider, model=model, include=include, diagnostics=found)
 
 
 def _decide(
@@ -103,7 +110,7 @@ def _decide(
         parameters=parameters,
         effort=effort,
         effective_effort=used_effort,
-        used=_used_settings(request, tools, parameters, used_effort, output.text_format),
+        used=_used_settings(request, tools, parameters, used_effort, output, capabilities),
         contract=output.contract,
         replay_reasoning=capabilities.replay_reasoning,
         developer_role=capabilities.developer_role,
@@ -111,19 +118,6 @@ def _decide(
         include_reasoning_summary=bool(request.summary),
         diagnostics=(*found, *unsent, *reduced, *output.diagnostics),
     )
-
-
-def _reject_compaction(request: Request) -> None:
-    """Reject a request for a compaction: an ordinary answer would be taken for the summary."""
-    for index, item in enumerate(request.input):
-        if item.get("type") == "compaction_trigger":
-            raise InvalidRequest(
-                f"`input[{index}]` of type 'compaction_trigger' is not supported: the gateway does"
-                " not compact a history. Have the client summarize it; Codex does so with a"
-                " provider that is not named 'OpenAI'.",
-                param=f"input[{index}]",
-                code="unsupported_parameter",
-            )
 
 
 def _place_system_messages(
@@ -164,7 +158,10 @@ def _decide_parameters(
         request, capabilities, fixed=fixed, searches=tools.search is not None
     )
     parameters, not_sent = decide_parameters(
-        request, capabilities, fixed=fixed, not_applicable=_not_applicable(tools, logprobs=logprobs)
+        request,
+        capabilities,
+        fixed=fixed,
+        not_applicable=_not_applicable(request, tools, capabilities, logprobs=logprobs),
     )
     return logprobs, parameters, [*not_sent, *not_included]
 
@@ -196,13 +193,17 @@ def _open_capsules(
     return unseal_history(steps, issuer=issuer, model=model, unseal=unseal)
 
 
-def _not_applicable(tools: DeclaredTools, *, logprobs: bool) -> frozenset[str]:
-    """Parameters without a meaning in this request; some providers reject them then."""
+def _not_applicable(
+    request: Request, tools: DeclaredTools, capabilities: Capabilities, *, logprobs: bool
+) -> frozenset[str]:
+    """Parameters that the gateway applies itself, or that have no meaning in this request; some
+    providers reject them then."""
     has_tools = tools.declarations or tools.native_tools
     cases = {
         "parallel_tool_calls": not has_tools,
         "top_logprobs": not logprobs,
-        "max_tool_calls": tools.search is not None,  # the gateway counts its searches itself
+        "max_tool_calls": not tools.native_tools,  # the gateway counts its searches itself
+        "truncation": _truncates(request, capabilities),
     }
     return frozenset(name for name, applies in cases.items() if applies)
 
@@ -226,21 +227,35 @@ def _used_settings(
     tools: DeclaredTools,
     parameters: Mapping[str, Any],
     effort: str | None,
-    text_format: Mapping[str, Any],
+    output: OutputStrategy,
+    capabilities: Capabilities,
 ) -> UsedSettings:
     """The settings that the response reports: those that are sent, or that the gateway applies."""
     return UsedSettings(
-        parameters={**parameters, **_counted_calls(request, tools)},
+        parameters={**parameters, **_applied_here(request, tools, capabilities)},
         effort=effort,
-        text_format=dict(text_format),
+        text_format=dict(output.text_format),
         forces_call=tools.tool_choice.mode in ("required", "function"),
         unused=tools.unused,
     )
 
 
-def _counted_calls(request: Request, tools: DeclaredTools) -> Mapping[str, Any]:
-    """The limit of tool calls, where the gateway counts its own searches."""
-    return {} if tools.search is None else {"max_tool_calls": request.max_tool_calls}
+def _applied_here(
+    request: Request, tools: DeclaredTools, capabilities: Capabilities
+) -> Mapping[str, Any]:
+    """Parameters that the gateway applies itself: the truncation of the history, and the limit of
+    tool calls where all of them are its own searches."""
+    applied: dict[str, Any] = {}
+    if not tools.native_tools:
+        applied["max_tool_calls"] = request.max_tool_calls
+    if _truncates(request, capabilities):
+        applied["truncation"] = "auto"
+    return applied
+
+
+def _truncates(request: Request, capabilities: Capabilities) -> bool:
+    """Whether the gateway truncates the history."""
+    return request.truncation == "auto" and can_truncate(capabilities)
 
 
 def _locate(found: Iterable[Diagnostic], history: Sequence[Any]) -> tuple[Diagnostic, ...]:

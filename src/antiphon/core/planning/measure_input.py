@@ -18,11 +18,25 @@ from antiphon.core.history.steps import (
 )
 from antiphon.core.plan.plan import Plan, ToolDeclaration
 
+_STEP = 64 * 1024  # characters that are encoded at once
+
 
 def measure_input(plan: Plan) -> int:
     """Count the bytes of text in a request: instructions, history and tools. Images, files and
     audio count nothing: what they cost is unknown."""
-    return sum(len(text.encode()) for text in _texts(plan))
+    return sum(map(_length, _texts(plan))) if plan.input_bytes is None else plan.input_bytes
+
+
+def _length(text: str) -> int:
+    """Count the bytes of a text, of a long one in steps: other threads have their turn between."""
+    if text.isascii():
+        return len(text)
+    return sum(len(text[start : start + _STEP].encode()) for start in range(0, len(text), _STEP))
+
+
+def measure_step(step: Step, plan: Plan) -> int:
+    """Count the bytes of text in one step of the history."""
+    return sum(len(text.encode()) for text in _step_texts(step, plan))
 
 
 def _texts(plan: Plan) -> Iterator[str]:

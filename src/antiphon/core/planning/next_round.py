@@ -14,6 +14,7 @@ from antiphon.core.history.steps import Step, ToolCallStep, ToolResultStep
 from antiphon.core.plan.follow_up import FollowUp
 from antiphon.core.plan.plan import Plan, ToolChoice
 from antiphon.core.planning.unseal import unseal_history
+from antiphon.core.stream.compaction_item import COMPACTION
 from antiphon.core.tools.identity import ToolIdentityMap
 
 
@@ -25,8 +26,10 @@ class FinishedRound(Struct, frozen=True):
 
 
 def plan_next_round(plan: Plan, finished: FinishedRound, *, issuer: str, unseal: Unseal) -> Plan:
-    """Plan the round after this one. Its history only grows, so prompt caches stay valid."""
-    output, _ = read_items(finished.items, inputs=frozenset({"text"}), tool_output_images=False)
+    """Plan the round after this one. Its history only grows, so prompt caches stay valid. A
+    compaction is part of it already."""
+    items = [item for item in finished.items if item.get("type") != COMPACTION]
+    output, _ = read_items(items, inputs=frozenset({"text"}), tool_output_images=False)
     output, _ = unseal_history(output, issuer=issuer, model=plan.model, unseal=unseal)
     calls = {step.call_id for step in output if isinstance(step, ToolCallStep)}
     added = [step for step in finished.follow_up.steps if _call_id(step) not in calls]

@@ -51,8 +51,9 @@ class ParameterRow(Struct, frozen=True):
 
 
 _HANDLED = """
-    model input instructions previous_response_id stream stream_options store background include
-    tools tool_choice text.format reasoning.effort type generate stream_id
+    model input instructions previous_response_id conversation stream stream_options store
+    background include tools tool_choice text.format reasoning.effort context_management type
+    generate stream_id
 """.split()
 
 _ECHOED = """
@@ -84,22 +85,12 @@ PARAMETERS: tuple[ParameterRow, ...] = (
     ParameterRow("multi_agent", Rule.FORWARD),
     *(ParameterRow(path, Rule.ECHO) for path in _ECHOED),
     ParameterRow(
-        "conversation",
-        Rule.REJECT,
-        reason="the gateway does not store conversations; use `previous_response_id`",
-    ),
-    ParameterRow(
         "prompt",
         Rule.REJECT,
         reason="the gateway does not store prompts; send the text in `instructions`",
     ),
     ParameterRow(
         "moderation", Rule.REJECT, reason="the gateway does not moderate content; leave it out"
-    ),
-    ParameterRow(
-        "context_management",
-        Rule.REJECT,
-        reason="the gateway does not compact the context; leave it out",
     ),
 )
 
@@ -216,6 +207,8 @@ def _drop_conflicts(parameters: dict[str, Any], capabilities: Capabilities) -> I
 _ENCRYPTED = "reasoning.encrypted_content"
 _LOGPROBS = "message.output_text.logprobs"
 SOURCES = "web_search_call.action.sources"
+# Parts of the input: they are stored, and listed, as they were sent.
+_INPUT_PARTS = frozenset({"message.input_image.image_url", "computer_call_output.output.image_url"})
 
 
 def decide_include(
@@ -230,7 +223,10 @@ def decide_include(
     `searches`: the gateway runs the web search itself, and so knows its sources."""
     supported = "top_logprobs" in capabilities.parameters - fixed
     logprobs = _LOGPROBS in request.include and supported
-    served = {_ENCRYPTED, *([_LOGPROBS] if logprobs else []), *([SOURCES] if searches else [])}
+    served = {_ENCRYPTED, *_INPUT_PARTS, *capabilities.include}
+    served |= {
+        name for name, is_served in ((_LOGPROBS, logprobs), (SOURCES, searches)) if is_served
+    }
     return logprobs, [
         ignored(
             Code.INCLUDE_IGNORED,

@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-TerminalStatus: TypeAlias = Literal["completed", "incomplete", "failed"]
+TerminalStatus: TypeAlias = Literal["completed", "incomplete", "failed", "cancelled"]
 
 
 class Outcome(Struct, frozen=True):
@@ -28,6 +28,8 @@ class Outcome(Struct, frozen=True):
 COMPLETED = Outcome("completed", whole=True)
 TRUNCATED = Outcome("incomplete", incomplete_reason="max_output_tokens")
 FILTERED = Outcome("incomplete", incomplete_reason="content_filter")
+CANCELLED = Outcome("cancelled")
+"""Not a reason of a provider: the client has cancelled the response."""
 
 
 def _failure(message: str, *, whole: bool = False) -> Outcome:

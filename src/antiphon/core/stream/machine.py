@@ -19,6 +19,7 @@ from antiphon.core.faults.fault import ProviderFault, normalize_code
 from antiphon.core.faults.messages import describe
 from antiphon.core.stream.blocks import ReasoningBlock, RefusalBlock, Seal, SearchBlock, TextBlock
 from antiphon.core.stream.call_block import CallBlock
+from antiphon.core.stream.compaction_item import seal_compaction
 from antiphon.core.stream.deltas import (
     Annotation,
     Delta,
@@ -44,7 +45,7 @@ from antiphon.core.stream.deltas import (
     ToolRevision,
     Usage,
 )
-from antiphon.core.stream.finish import Outcome, map_finish_reason
+from antiphon.core.stream.finish import CANCELLED, Outcome, map_finish_reason
 from antiphon.core.stream.numbered_ids import number_ids
 from antiphon.core.stream.phase import Phase, phase_error
 from antiphon.core.stream.raw_block import RawBlock
@@ -72,26 +73,26 @@ class ResponseMachine:
         describe: Callable[[ProviderFault], str] = describe,
         empty_arguments: str = "",
         limits: ResponseLimits = DEFAULT_LIMITS,
+        earlier_usage: Usage | None = None,
     ) -> None:
         """`response` has the fields that the request decides. Without `new_id`, ids are numbered.
         `seal` turns provider state into `encrypted_content`; without it, state is dropped.
         `describe` makes the message of a failure; both may be replaced for each attempt.
-        `empty_arguments` replaces the arguments of a call that has none."""
-        self.phase = Phase.IDLE
+        `empty_arguments` is for calls without any; `earlier_usage` was before all requests."""
+        self.phase, self.has_ended = Phase.IDLE, False
         self.pending_finish: Finish | None = None
         self.fault: ProviderFault | None = None
         self._new_id, self._now = new_id or number_ids(), now
         self._response = response or Response(id=self._new_id("resp"), created_at=now(), model="")
         self._tools = tools
-        self.seal = seal
-        self.describe = describe
+        self.seal, self.describe = seal, describe
         self._empty_arguments = empty_arguments
         self._sequencer = OutputSequencer(limits)
         self.diagnostics = self._sequencer.diagnostics
         self._calls: dict[int, CallBlock] = {}
         self._calls_by_id: dict[str, CallBlock] = {}
         self._raw_items: dict[int, RawBlock] = {}
-        self._usage_counter = UsageCounter()
+        self._usage_counter = UsageCounter(earlier_usage)
         self._round_start = 0
         self._annotations: list[Annotation] = []
         self._pending_states: list[ReasoningState] = []
@@ -186,8 +187,7 @@ class ResponseMachine:
         self._expect_output("tool call")
         block = self._calls.get(delta.index)
         if self._calls_by_id.get(delta.call_id or "", block) is not block:
-            # {"index": 0, "id": "call_1"} {"index": 1, "id": "call_1"}: clients identify calls by
-            # their ids, so the second call gets a generated one.
+            # Clients identify calls by their ids: a second call with an id gets a generated one.
             delta = msgspec.structs.replace(delta, call_id=None)
         if block is None:
             block = CallBlock(delta.index, self._tools, self._new_id, self._empty_arguments)
@@ -235,9 +235,10 @@ class ResponseMachine:
         """Pass on an item that arrived whole, or end the one that was started."""
         self._expect_output("item")
         block = None if delta.number is None else self._raw_items.pop(delta.number, None)
+        document = seal_compaction(delta.document, self.seal)
         if block is None:
-            return self._add_block(RawBlock(delta.document, self._new_id))
-        block.end(delta.document)
+            return self._add_block(RawBlock(document, self._new_id))
+        block.end(document)
         if block is not self._sequencer.current:
             return []
         return self._sequencer.close("completed") + self._sequencer.advance()
@@ -297,9 +298,8 @@ class ResponseMachine:
         self._expect_output("end of a round")
         for call in self._calls.values():
             call.end_round()
-        for item in self._raw_items.values():
-            item.abandon()
-        self._raw_items.clear()
+        while self._raw_items:
+            self._raw_items.popitem()[1].abandon()
         events = self._add_block(self._new_reasoning_block()) if self._pending_states else []
         return events + self._sequencer.close_finished()
 
@@ -313,12 +313,11 @@ class ResponseMachine:
 
     # Ending
 
-    def finish(self, reason: str | None = None) -> list[Event]:
+    def finish(self, reason: str | Outcome | None = None) -> list[Event]:
         """Close the open items and end the response, by `reason` or the deferred one."""
         self._expect_output("finish")
-        if not reason and self.pending_finish is not None:
-            reason = self.pending_finish.reason
-        ending = map_finish_reason(reason)
+        reason = reason or (self.pending_finish.reason if self.pending_finish else None)
+        ending = reason if isinstance(reason, Outcome) else map_finish_reason(reason)
         ended_well = ending.status == "completed"
         events: list[Event] = []
         if ended_well:
@@ -341,7 +340,8 @@ class ResponseMachine:
         return [*events, self._end(ending)]
 
     def _end(self, ending: Outcome) -> Event:
-        phase, reason, code = Phase(ending.status), ending.incomplete_reason, ending.error_code
+        status: str = "incomplete" if ending is CANCELLED else ending.status
+        phase, reason, code = Phase(status), ending.incomplete_reason, ending.error_code
         self._response = msgspec.structs.replace(
             self._response,
             status=ending.status,
@@ -351,8 +351,8 @@ class ResponseMachine:
             output_text=join_output_text(self._sequencer.output),
         )
         self._usage_counter.feed(Usage())  # zeros, if the provider sent no counts
-        self.phase, event = phase, TERMINALS[phase](self.snapshot)  # last: it may raise until here
-        return event
+        self.phase, self.has_ended, event = phase, True, TERMINALS[phase](self.snapshot)
+        return event  # the phase was set last: everything before it may raise
 
     # Adding blocks
 

@@ -96,7 +96,8 @@ class RawBlock:
     def start_streaming(self, output_index: int) -> list[Event]:
         self.announced = True
         self.output_index = output_index
-        events: list[Event] = [ItemAdded(output_index, _announced_document(self._document))]
+        announced = _announced_document(self._document, is_complete=self.is_complete)
+        events: list[Event] = [ItemAdded(output_index, announced)]
         waiting, self._events = self._events, []
         for kind, fields in waiting:
             events += self.append(kind, fields)
@@ -205,7 +206,7 @@ def _fail_status(document: Document) -> Document:
     return {**document, "status": "failed" if document["type"] in _CAN_FAIL else "incomplete"}
 
 
-def _announced_document(document: Document) -> Document:
+def _announced_document(document: Document, *, is_complete: bool) -> Document:
     """The item as `output_item.added` has it. Output items of a server were never in progress."""
     kind = str(document.get("type"))
     announced = dict(document)
@@ -215,4 +216,6 @@ def _announced_document(document: Document) -> Document:
         announced["result"] = None
     if kind == "mcp_call":
         announced["arguments"] = ""
+    if kind == "compaction" and not is_complete:  # sealed when it is complete
+        announced["encrypted_content"] = ""
     return announced

@@ -58,8 +58,8 @@ def _total(usage: Usage) -> int:
 class UsageCounter:
     """Counts the tokens of a response over all its rounds."""
 
-    def __init__(self) -> None:
-        self._earlier_rounds: Usage | None = None
+    def __init__(self, earlier: Usage | None = None) -> None:
+        self._earlier_rounds = earlier
         self._current_round: Usage | None = None
 
     @property
@@ -86,10 +86,29 @@ def estimate_usage(input_bytes: int, output: Sequence[Item]) -> Usage:
     reasoning = sum(map(_text_bytes, _reasoning_texts(output)))
     answer = sum(map(_text_bytes, _answer_texts(output)))
     return Usage(
-        input_tokens=_tokens(input_bytes),
-        output_tokens=_tokens(reasoning + answer),
-        reasoning_tokens=_tokens(reasoning),
+        input_tokens=estimate_tokens(input_bytes),
+        output_tokens=estimate_tokens(reasoning + answer),
+        reasoning_tokens=estimate_tokens(reasoning),
         estimated=True,
+    )
+
+
+def estimate_unfinished(
+    input_bytes: int, output: Sequence[Item], reported: ResponseUsage | None
+) -> ResponseUsage:
+    """Estimate the usage of an answer that was cut; `reported` is what was known before its end."""
+    estimate = estimate_usage(input_bytes, output)
+    if reported is None:
+        return wire_usage(estimate)
+    details = reported.input_tokens_details
+    return wire_usage(
+        msgspec.structs.replace(
+            estimate,
+            input_tokens=reported.input_tokens or estimate.input_tokens,
+            cached_tokens=details.cached_tokens,
+            cache_write_tokens=details.cache_write_tokens,
+            output_tokens=max(reported.output_tokens, estimate.output_tokens),
+        )
     )
 
 
@@ -103,7 +122,8 @@ def usage_estimated(model: str) -> Diagnostic:
     )
 
 
-def _tokens(length: int) -> int:
+def estimate_tokens(length: int) -> int:
+    """Estimate the tokens of a text by its length in bytes."""
     return -(-length // _BYTES_PER_TOKEN)  # rounded up: one letter is a token
 
 

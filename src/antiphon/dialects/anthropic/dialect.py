@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from antiphon.core.plan.plan import Outbound, Plan
 from antiphon.core.stream.deltas import Delta
 from antiphon.dialects.anthropic.decode import AnthropicDecoder, decode
 from antiphon.dialects.anthropic.encode import encode
-from antiphon.dialects.anthropic.quirks import PLAIN, AnthropicQuirks
+from antiphon.dialects.anthropic.quirks import PATH, PLAIN, AnthropicQuirks
 from antiphon.dialects.defaults import DialectDefaults
 from antiphon.dialects.parameters import ParameterFields
+from antiphon.dialects.token_count import read_count_field, select_fields
+
+_COUNTED = frozenset("model messages system tools tool_choice thinking output_config".split())
 
 
 class AnthropicDialect(DialectDefaults):
@@ -23,6 +28,16 @@ class AnthropicDialect(DialectDefaults):
 
     def encode(self, plan: Plan, *, stream: bool) -> Outbound:
         return encode(plan, stream=stream, quirks=self._quirks)
+
+    def count_request(self, plan: Plan) -> Outbound | None:
+        if self._quirks.of(plan.model).path != PATH:
+            return None
+        outbound = self.encode(plan, stream=False)
+        body = msgspec.json.encode(select_fields(outbound, _COUNTED))
+        return msgspec.structs.replace(outbound, path=f"{PATH}/count_tokens", body=body)
+
+    def read_count(self, body: bytes) -> int | None:
+        return read_count_field(body, "input_tokens")
 
     def decoder(self) -> AnthropicDecoder:
         return AnthropicDecoder()

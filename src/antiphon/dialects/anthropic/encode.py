@@ -73,7 +73,7 @@ def encode(plan: Plan, *, stream: bool, quirks: AnthropicQuirks = PLAIN) -> Outb
 
 def _tools(plan: Plan, quirks: AnthropicQuirks, messages: list[Document]) -> Document:
     tools = [_tool(declaration) for declaration in plan.declarations]
-    tools += [_search_tool(tool, quirks) for tool in plan.native_tools]
+    tools += [_search_tool(tool, plan, quirks) for tool in plan.native_tools]
     if not tools:
         return _tools_of_history(messages)
     choice = _tool_choice(plan.tool_choice)
@@ -92,9 +92,11 @@ def _tool(declaration: ToolDeclaration) -> Document:
     return tool | {"strict": True} if declaration.strict else tool
 
 
-def _search_tool(tool: Mapping[str, Any], quirks: AnthropicQuirks) -> Document:
-    """The provider's own search, with the domains and the location that the client has set."""
+def _search_tool(tool: Mapping[str, Any], plan: Plan, quirks: AnthropicQuirks) -> Document:
+    """The provider's own search, with the limit, domains and location that the client has set."""
     search: Document = {"type": quirks.web_search, "name": "web_search"}
+    if (limit := plan.parameters.get("max_tool_calls")) is not None:
+        search["max_uses"] = limit
     match tool.get("filters"):
         case {"allowed_domains": [*domains]} if domains:
             search["allowed_domains"] = domains

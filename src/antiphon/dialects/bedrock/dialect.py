@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from antiphon.core.plan.plan import Outbound, Plan
 from antiphon.core.stream.deltas import Delta
 from antiphon.dialects.bedrock.decode import BedrockDecoder, decode
@@ -9,8 +11,11 @@ from antiphon.dialects.bedrock.encode import encode
 from antiphon.dialects.bedrock.quirks import PLAIN, BedrockQuirks
 from antiphon.dialects.defaults import DialectDefaults
 from antiphon.dialects.parameters import ParameterFields
+from antiphon.dialects.token_count import read_count_field, select_fields
 from antiphon.wire.eventstream import EventStreamDecoder
 from antiphon.wire.limits import DEFAULT_LIMITS
+
+_COUNTED = frozenset({"messages", "system", "toolConfig", "additionalModelRequestFields"})
 
 
 class BedrockDialect(DialectDefaults):
@@ -28,6 +33,15 @@ class BedrockDialect(DialectDefaults):
 
     def framer(self, max_bytes: int = DEFAULT_LIMITS.frame_bytes) -> EventStreamDecoder:
         return EventStreamDecoder(max_bytes)
+
+    def count_request(self, plan: Plan) -> Outbound | None:
+        outbound = self.encode(plan, stream=False)
+        path = outbound.path.removesuffix("converse") + "count-tokens"
+        counted = {"input": {"converse": select_fields(outbound, _COUNTED)}}
+        return msgspec.structs.replace(outbound, path=path, body=msgspec.json.encode(counted))
+
+    def read_count(self, body: bytes) -> int | None:
+        return read_count_field(body, "inputTokens")
 
     def decoder(self) -> BedrockDecoder:
         return BedrockDecoder()

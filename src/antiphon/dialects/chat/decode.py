@@ -186,8 +186,11 @@ class ChatDecoder:
         deltas: list[Delta] = []
         if message.reasoning_content or message.reasoning or message.reasoning_details:
             deltas += _reasoning(message)
-        if message.content:
-            deltas += _content(message.content, logprobs)
+        content = message.content
+        if type(content) is str and content and not logprobs:  # as nearly always
+            deltas.append(Text(content))
+        elif content:
+            deltas += _content(content, logprobs)
         if message.refusal and isinstance(message.refusal, str):
             deltas.append(Refusal(message.refusal))
         if message.tool_calls or message.function_call:

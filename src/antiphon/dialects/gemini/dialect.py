@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import msgspec
+from msgspec import Raw
+
 from antiphon.core.plan.plan import Outbound, Plan
 from antiphon.core.stream.deltas import Delta
 from antiphon.dialects.defaults import DialectDefaults
@@ -9,6 +12,10 @@ from antiphon.dialects.gemini.decode import GeminiDecoder, decode
 from antiphon.dialects.gemini.encode import encode
 from antiphon.dialects.gemini.quirks import PLAIN, GeminiQuirks
 from antiphon.dialects.parameters import ParameterFields
+from antiphon.dialects.token_count import read_count_field, select_fields
+
+_COUNTED = frozenset({"systemInstruction", "tools", "toolConfig", "generationConfig", "contents"})
+_COUNTED_BY_VERTEX = _COUNTED - {"toolConfig"}
 
 
 class GeminiDialect(DialectDefaults):
@@ -25,6 +32,20 @@ class GeminiDialect(DialectDefaults):
 
     def encode(self, plan: Plan, *, stream: bool) -> Outbound:
         return encode(plan, stream=stream, quirks=self._quirks)
+
+    def count_request(self, plan: Plan) -> Outbound | None:
+        outbound = self.encode(plan, stream=False)
+        path = outbound.path.removesuffix("generateContent") + "countTokens"
+        if self._quirks.counts_wrapped_request:
+            model = outbound.path.removeprefix("/").removesuffix(":generateContent")
+            fields = {"model": Raw(msgspec.json.encode(model)), **select_fields(outbound, _COUNTED)}
+            body = msgspec.json.encode({"generateContentRequest": fields})
+        else:
+            body = msgspec.json.encode(select_fields(outbound, _COUNTED_BY_VERTEX))
+        return msgspec.structs.replace(outbound, path=path, body=body)
+
+    def read_count(self, body: bytes) -> int | None:
+        return read_count_field(body, "totalTokens")
 
     def decoder(self) -> GeminiDecoder:
         return GeminiDecoder()

@@ -34,6 +34,9 @@ class GeminiQuirks(Struct, frozen=True, kw_only=True):
     """False (Gemma before 4): system messages are the first parts of the first user turn."""
     stream_arguments: bool = False
     """Request the arguments of calls as they are generated (Vertex)."""
+    counts_wrapped_request: bool = True
+    """`countTokens` takes the request in `generateContentRequest` (AI Studio); False: as it is
+    (Vertex). The same for every model."""
     models: tuple[tuple[str, GeminiQuirks], ...] = ()
     """Models that differ, by a prefix of their name; the longest matching prefix wins."""
 

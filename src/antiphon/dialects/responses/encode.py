@@ -113,7 +113,7 @@ def _text_format(contract: OutputContract) -> Document:
 
 def _include(plan: Plan, quirks: ResponsesQuirks) -> Document:
     """Optional output. A model without reasoning refuses a request for encrypted reasoning."""
-    include = []
+    include = [*plan.include]
     if quirks.sealed_reasoning and plan.replay_reasoning != "never":
         include.append("reasoning.encrypted_content")
     if plan.include_logprobs:

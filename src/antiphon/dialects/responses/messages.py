@@ -151,6 +151,8 @@ def _encode_client_step(step: Step, plan: Plan, ids: _ItemIds) -> Document:
             "output": _encode_output(step.parts),
         }
     assert isinstance(step, MessageStep)  # the model's steps are encoded by `_encode_model_turn`
+    if step.native is not None:
+        return dict(step.native)
     role = "system" if step.role == "developer" and not plan.developer_role else step.role
     return {"type": "message", "role": role, "content": [_encode_part(part) for part in step.parts]}
 

@@ -45,12 +45,17 @@ _MAX_IN_PROGRESS = 100
 _IMAGE_SCOPES = frozenset({Scope.request, Scope.content})
 
 
+DescriptionCache: TypeAlias = OrderedDict[str, "asyncio.Task[str | None]"]
+"""By hash, the last used at the end: descriptions in progress, and finished ones."""
+
+
 class ImageDescriber:
-    def __init__(self, config: VisionConfig, create_run: CreateRun) -> None:
+    def __init__(
+        self, config: VisionConfig, create_run: CreateRun, cache: DescriptionCache | None = None
+    ) -> None:
         self._config = config
         self._create_run = create_run
-        self._cache: OrderedDict[str, asyncio.Task[str | None]] = OrderedDict()
-        """By hash, the last used at the end: descriptions in progress, and finished ones."""
+        self._cache = OrderedDict() if cache is None else cache
         self._in_progress: set[asyncio.Task[str | None]] = set()
         self._slots = asyncio.Semaphore(_MAX_CONCURRENT)
 
@@ -125,13 +130,14 @@ def _text(response: Response) -> str:
 
 
 def make_image_describer(
-    config: Config, router: Router, create_run: CreateRun
+    config: Config, router: Router, create_run: CreateRun, cache: DescriptionCache | None = None
 ) -> DescribeImages | None:
-    """Make the describer that `[vision] model` asks for; None if none is configured."""
+    """Make the describer that `[vision] model` asks for; None if none is configured. `cache` has
+    the descriptions of an earlier configuration."""
     if not config.vision.model:
         return None
     check_vision_model(config, router)
-    return ImageDescriber(config.vision, create_run).describe
+    return ImageDescriber(config.vision, create_run, cache).describe
 
 
 def check_vision_model(config: Config, router: Router) -> None:

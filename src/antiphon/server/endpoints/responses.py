@@ -10,11 +10,13 @@ from antiphon.core.faults.fault import shutdown_fault
 from antiphon.core.faults.messages import describe
 from antiphon.engine.run import Run
 from antiphon.errors import InvalidRequest
+from antiphon.runs.admission import admit
+from antiphon.runs.driver import RunDriver
+from antiphon.server.endpoints.attach import attach, make_driver
 from antiphon.server.endpoints.context import Context
+from antiphon.server.endpoints.tails import NO_EVENTS, find_tail, stream_response
 from antiphon.server.errors import (
-    error_response,
     fault_response,
-    method_not_allowed_response,
 )
 from antiphon.server.event_stream import HEADERS, EventStream
 from antiphon.server.http import HTTPResponse, json_response
@@ -29,48 +31,73 @@ from antiphon.wire.items import Document
 from antiphon.wire.request import Request
 
 
-async def create(context: Context) -> HTTPResponse:
-    decoder, service = await _read_json_body(context), context.service
-    document = decoder.close()
-    context.received.document, is_large = document, decoder.scanner.is_large
-    context.received.is_large = is_large
+async def read_request(context: Context) -> Request:
+    """Read and validate the body of a request."""
+    document, service = await read_document(context), context.service
     check_input_items(document, service.body_limits)
-    if is_large:
+    if context.received.is_large:
         parse = partial(_parse_large, document, service.body_limits)
-        request = await service.engine.services.worker.run(parse)
+        return await service.engine.services.worker.run(parse)
+    return Request.read(document)
+
+
+async def read_document(context: Context) -> Document:
+    """Read and decode a JSON body."""
+    decoder = await _read_json_body(context)
+    document = context.received.document = decoder.close()
+    context.received.is_large = decoder.scanner.is_large
+    return document
+
+
+async def create(context: Context) -> HTTPResponse:
+    request, service = await read_request(context), context.service
+    if not service.state.ready:  # checked here because the body may have taken long to arrive
+        return shutdown_response(context)
+    can_attach = request.stream and context.caller.profile.name in service.attaching
+    if can_attach and (attached := await attach(context)) is not None:
+        return attached
+    if request.conversation is None:
+        run = await service.engine.create(request, context.caller)
     else:
-        request = Request.read(document)
-    if not service.ready:  # checked here because the body may have taken long to arrive
-        return _shutdown_response(context)
-    run = await service.engine.create(request, context.caller)
+        run = await service.conversation_locks.create(service.engine, request, context.caller)
+    if request.background:
+        return await _create_in_background(run, context)
     if request.stream:
-        return await _stream(run, context)
+        return await _stream(run, context, await make_driver(run, context) if can_attach else None)
     async with run:
         response = await run.response()
-        return json_response(response, headers=_diagnostics(run.diagnostics))
+        return json_response(
+            response, headers={**run.limit_headers, **diagnostics_headers(run.diagnostics)}
+        )
 
 
-async def _stream(run: Run, context: Context) -> HTTPResponse:
+async def _create_in_background(run: Run, context: Context) -> HTTPResponse:
+    """Accept a response that is generated whether or not its client stays."""
+    limit_headers = await admit(run, context.service.engine.services.accounting)
+    response = await context.service.live.background.submit(run)
+    context.service.conversation_locks.hand_over(response.id)
+    headers = {**limit_headers, **diagnostics_headers(run.prepared.diagnostics)}
+    if not run.prepared.request.stream:
+        return json_response(response, headers=headers)
+    tail = await find_tail(context, response.id, NO_EVENTS)
+    assert tail is not None
+    return stream_response(context, tail, headers)
+
+
+async def _stream(run: Run, context: Context, driver: RunDriver | None) -> HTTPResponse:
     service, caller = context.service, context.caller
     received = context.received
     report = partial(service.report_failure, request_id=caller.request_id, received=received)
-    stream = EventStream(run, caller.profile, service.config, report)
+    live = service.live
+    driver = driver or RunDriver(run, drivers=live.drivers, record_start=live.record_start)
     try:
-        await stream.open()
-        return HTTPResponse(200, HEADERS | _diagnostics(run.diagnostics), stream)
+        await driver.open(service.config.commit_after_s)
+        headers = {**HEADERS, **run.limit_headers, **diagnostics_headers(run.diagnostics)}
+        stream = EventStream(driver, caller.profile, service.config, report)
+        return HTTPResponse(200, headers, stream)
     except BaseException:
-        await stream.close()
+        await driver.leave()
         raise
-
-
-async def reject_get(context: Context) -> HTTPResponse:
-    """Answer a WebSocket handshake with 426, so that clients fall back to HTTP at once: after 404
-    or 405 Codex tries six times."""
-    if context.http.headers.get("upgrade", "").lower() == "websocket":
-        return error_response(
-            426, "WebSockets are not supported; use POST /v1/responses with `stream`: true."
-        )
-    return method_not_allowed_response(context.http, ["POST"])
 
 
 async def _read_json_body(context: Context) -> BodyDecoder:
@@ -94,7 +121,7 @@ def _parse_large(document: Document, limits: BodyLimits) -> Request:
     return Request.read(document, is_large=True)
 
 
-def _shutdown_response(context: Context) -> HTTPResponse:
+def shutdown_response(context: Context) -> HTTPResponse:
     """Reject the request and close its connection, so that the client connects elsewhere."""
     fault, caller = shutdown_fault(), context.caller
     response = fault_response(fault, caller.profile, describe(fault, caller.locale))
@@ -102,5 +129,6 @@ def _shutdown_response(context: Context) -> HTTPResponse:
     return response
 
 
-def _diagnostics(diagnostics: Sequence[Diagnostic]) -> dict[str, str]:
+def diagnostics_headers(diagnostics: Sequence[Diagnostic]) -> dict[str, str]:
+    """The header that tells the client what was degraded or ignored."""
     return {"antiphon-diagnostics": diagnostics_header(diagnostics)} if diagnostics else {}

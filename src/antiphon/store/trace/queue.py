@@ -31,6 +31,9 @@ class TraceQueue:
         self._bytes = 0  # of stream payloads; other rows are small
         self._lost_low = self._lost_high = 0
 
+    def __len__(self) -> int:
+        return len(self._low) + len(self._high)
+
     def put(self, entry: TimedRow) -> None:
         with self._lock:
             if isinstance(entry[1], TraceStream):
@@ -38,13 +41,15 @@ class TraceQueue:
                 self._bytes += len(entry[1].blob)
             else:
                 self._high.append(entry)
-            self._make_room()
             rows = len(self._low) + len(self._high)
-        if rows >= self._batch:
-            self._batch_ready.set()
-        # Waking a thread costs more than all of the above, so it is done once per batch.
-        if not self._not_empty.is_set():
+            if rows > self._max_rows or self._bytes > self._max_bytes:
+                self._make_room()
+        # Waking a thread costs more than all of the above: it is done with the first row, and with
+        # the one that completes a batch.
+        if rows == 1:
             self._not_empty.set()
+        if rows == self._batch:
+            self._batch_ready.set()
 
     def take(self) -> tuple[list[TimedRow], TraceLoss]:
         """Remove and return all rows, and the number of rows dropped since the last call."""

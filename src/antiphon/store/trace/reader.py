@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sqlite3
 import zlib
 from collections.abc import Iterator
@@ -31,8 +32,12 @@ from antiphon.store.trace.rows import (
 _REQUESTS = "SELECT body, NULL FROM fact WHERE kind = 'request' ORDER BY seq DESC"
 _ROWS_WITH_BLOBS = "SELECT body, blob FROM fact WHERE request_id = ? ORDER BY seq"
 _ROWS = "SELECT body, NULL FROM fact WHERE request_id = ? ORDER BY seq"
-_BY_RESPONSE = "SELECT request_id FROM fact WHERE response_id = ? ORDER BY seq DESC LIMIT 1"
+_BY_RESPONSE = "SELECT request_id FROM fact WHERE response_id = ? ORDER BY seq LIMIT 1"
+_LAST = "SELECT ifnull(max(seq), 0) FROM fact"
+_ENDED_SINCE = "SELECT seq, request_id FROM fact WHERE seq > ? AND kind = 'finish' ORDER BY seq"
 _LOSSES = "SELECT body, NULL FROM fact WHERE kind = 'loss'"
+
+_DISORDER_MS = 3_600_000
 
 R = TypeVar("R", bound=TraceRow)
 
@@ -43,15 +48,59 @@ class TraceSummary(Struct, frozen=True, kw_only=True):
     request: TraceRequest
     attempts: int = 0
     errors: int = 0
+    code: str | None = None
+    """The code of its last error."""
     usage: TraceUsage | None = None
     finish: TraceFinish | None = None
     """None while the request is running, or if its last row was lost."""
+
+    @property
+    def provider(self) -> str:
+        """The provider that answered; before the end, the first one."""
+        return (self.finish and self.finish.provider) or self.request.provider
+
+    @property
+    def provider_model(self) -> str:
+        return (self.finish and self.finish.provider_model) or self.request.provider_model
 
     @property
     def is_failed(self) -> bool:
         return self.errors > 0 or (
             self.finish is not None and self.finish.status in ("failed", "rejected")
         )
+
+
+class TraceFilter(Struct, frozen=True, kw_only=True):
+    """Which requests a list has; None: any."""
+
+    client: str | None = None
+    model: str | None = None
+    """As the client asked for it, or as its provider names it."""
+    provider: str | None = None
+    status: str | None = None
+    """The status of the response, `rejected`, or `running`."""
+    code: str | None = None
+    failed: bool = False
+    since_ms: float | None = None
+    until_ms: float | None = None
+
+    def accepts(self, summary: TraceSummary) -> bool:
+        request, finish = summary.request, summary.finish
+        found = (
+            (self.client, (request.client,)),
+            (self.model, (request.model, summary.provider_model)),
+            (self.provider, (summary.provider,)),
+            (self.status, (finish.status if finish else "running",)),
+            (self.code, (summary.code,)),
+        )
+        matches = all(wanted is None or wanted in values for wanted, values in found)
+        is_in_time = (self.since_ms or 0) <= request.received_at_ms <= (self.until_ms or math.inf)
+        return matches and is_in_time and (summary.is_failed or not self.failed)
+
+    def ends_before(self, request: TraceRequest) -> bool:
+        """Whether a request, and so every one written before it, is too old. Rows of several
+        gateways are not exactly in the order of time."""
+        return request.received_at_ms < (self.since_ms or 0) - _DISORDER_MS
 
 
 class TraceDetail(Struct, frozen=True, kw_only=True):
@@ -68,20 +117,47 @@ class TraceDetail(Struct, frozen=True, kw_only=True):
 
 
 def list_requests(
-    path: Path, limit: int = 50, *, model: str | None = None, failed: bool = False
+    path: Path,
+    limit: int = 50,
+    *,
+    model: str | None = None,
+    failed: bool = False,
+    where: TraceFilter | None = None,
 ) -> list[TraceSummary]:
-    """Return the latest requests, newest first; optionally of one model, or failed ones."""
+    """Return the latest requests that a filter accepts, newest first."""
+    where = where or TraceFilter(model=model, failed=failed)
     found: list[TraceSummary] = []
     with convert_errors(path), closing(connect_reader(path)) as connection:
         for row in _read_rows(connection, _REQUESTS):
-            if len(found) >= limit:
-                break
-            if not isinstance(row, TraceRequest) or model not in (None, row.model):
+            if not isinstance(row, TraceRequest):
                 continue
+            if len(found) >= limit or where.ends_before(row):
+                break
             summary = _summarize(row, connection)
-            if summary.is_failed or not failed:
+            if where.accepts(summary):
                 found.append(summary)
     return found
+
+
+class TraceFollower:
+    """Reads requests as they end. Rows of one request may be written at different times: a request
+    is returned once, when its last row has been written."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        with convert_errors(path), closing(connect_reader(path)) as connection:
+            (self._last,) = connection.execute(_LAST).fetchone()
+
+    def poll(self, where: TraceFilter) -> list[TraceSummary]:
+        """Return the requests that have ended since the last call, oldest first."""
+        found: list[TraceSummary] = []
+        with convert_errors(self._path), closing(connect_reader(self._path)) as connection:
+            ended = connection.execute(_ENDED_SINCE, (self._last,)).fetchall()
+            for self._last, request_id in ended:
+                rows = list(_read_rows(connection, _ROWS, request_id))
+                if (request := _last(rows, TraceRequest)) is not None:
+                    found.append(_summarize(request, connection))
+        return [summary for summary in found if where.accepts(summary)]
 
 
 def read_detail(path: Path, id: str) -> TraceDetail | None:
@@ -116,6 +192,7 @@ def _summarize(request: TraceRequest, connection: sqlite3.Connection) -> TraceSu
         request=request,
         attempts=len(detail.attempts),
         errors=len(detail.errors),
+        code=detail.errors[-1].code if detail.errors else None,
         usage=detail.usage,
         finish=detail.finish,
     )

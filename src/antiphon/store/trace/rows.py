@@ -6,12 +6,14 @@ parsed from it when the trace is read.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
-from typing import Literal, TypeAlias
+from operator import attrgetter
+from typing import Any, Literal, TypeAlias, get_args
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import fields, replace
 
 StreamKind: TypeAlias = Literal["request", "outbound", "raw", "transformed"]
 """The client's request, the request to the provider, its raw response, the response sent."""
@@ -71,8 +73,13 @@ class TraceStream(_RequestRow, frozen=True, kw_only=True, tag="stream"):
 class TraceUsage(_RequestRow, frozen=True, kw_only=True, tag="usage"):
     input_tokens: int = 0
     cached_tokens: int = 0
+    cache_write_tokens: int = 0
     output_tokens: int = 0
     reasoning_tokens: int = 0
+    estimated: bool = False
+    """The provider sent no counts: these are estimated by length."""
+    cost: float | None = None
+    """In US dollars; None: the price of the model is unknown."""
 
 
 class TraceSkip(_RequestRow, frozen=True, kw_only=True, tag="skip"):
@@ -114,6 +121,8 @@ class TraceFinish(_RequestRow, frozen=True, kw_only=True, tag="finish"):
     http_status: int | None = None
     duration_ms: int
     upstream_latency_ms: int | None = None
+    first_event_ms: int | None = None
+    """From the request to the first output."""
     events: int = 0
     provider: str = ""
     provider_model: str = ""
@@ -159,3 +168,34 @@ TraceRow: TypeAlias = (
 
 decode_row = msgspec.json.Decoder(TraceRow).decode
 """Decode a row from its JSON."""
+
+KINDS: dict[type[TraceRow], str] = {
+    kind: str(kind.__struct_config__.tag) for kind in get_args(TraceRow)
+}
+"""The tag of each type of row."""
+
+
+def _list_texts(kind: type[Struct]) -> list[str]:
+    return [field.name for field in fields(kind) if field.type in (str, str | None)]
+
+
+_TEXTS: dict[type[TraceRow], list[str]] = {kind: _list_texts(kind) for kind in KINDS}
+# Every row has a `request_id`: named twice, so that a getter of one text returns a tuple, too.
+_GET_TEXTS: dict[type[TraceRow], Callable[[TraceRow], tuple[str | None, ...]]] = {
+    kind: attrgetter("request_id", *names) for kind, names in _TEXTS.items()
+}
+
+
+def collect_texts(rows: Iterable[TraceRow]) -> set[str]:
+    """Return every text in rows but the payloads, each once."""
+    texts: set[Any] = set()
+    for row in rows:
+        texts.update(_GET_TEXTS[type(row)](row))
+    texts.discard(None)
+    return texts
+
+
+def replace_texts(row: TraceRow, change: Callable[[str], str]) -> TraceRow:
+    """Return a row with every text but its payload changed by a function."""
+    texts = {name: getattr(row, name) for name in _TEXTS[type(row)]}
+    return replace(row, **{name: change(text) for name, text in texts.items() if text})

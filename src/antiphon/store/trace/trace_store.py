@@ -30,7 +30,13 @@ from antiphon.store.sqlite_file import (
 )
 from antiphon.store.trace.payload import add_counts, drop_payload, redact_and_truncate
 from antiphon.store.trace.queue import TimedRow, TraceQueue
-from antiphon.store.trace.rows import TraceLoss, TraceRow, TraceStream, decode_row
+from antiphon.store.trace.rows import (
+    TraceLoss,
+    TraceRow,
+    TraceStream,
+    collect_texts,
+    replace_texts,
+)
 from antiphon.store.trace.table import SCHEMA, EncodedRow, delete_excess_rows, insert_rows
 
 RETAIN_EVERY_MS = 60_000
@@ -79,6 +85,10 @@ class TraceStore:
         self._unreported_loss = TraceLoss()  # losses not yet recorded in a row
         self._retained_at_ms: int | None = None
 
+    @property
+    def path(self) -> Path:
+        return self._path
+
     def open(self) -> None:
         """Start writing queued rows; raises `StoreError` if the file cannot be used."""
         create_directory(self._path)
@@ -91,6 +101,11 @@ class TraceStore:
         if isinstance(row, TraceStream):
             row = add_counts(row) if self.options.payloads else drop_payload(row)
         self._queue.put((self._now_ms(), row))
+
+    @property
+    def queued_rows(self) -> int:
+        """Rows that wait to be written."""
+        return len(self._queue)
 
     def close(self, timeout_s: float = 5.0) -> None:
         """Write queued rows, for at most `timeout_s`. Blocks: do not call on the event loop."""
@@ -154,23 +169,24 @@ class TraceStore:
         self._count_loss(TraceLoss(failed=len(entries) - len(records)), reason)
         if self._unreported_loss.total:
             records.append(self._encode_row(self._now_ms(), self._unreported_loss))
-        # Redacting all rows at once costs a third of redacting each.
-        joined = b"\n".join(record.body for record in records)
-        bodies = self._redactor.redact_bytes(joined).split(b"\n")
-        if len(bodies) != len(records):  # a secret contains a line end
-            bodies = [self._redactor.redact_bytes(record.body) for record in records]
-        return [
-            record
-            if body == record.body
-            else EncodedRow(record.at_ms, decode_row(body), body, record.blob)
-            for record, body in zip(records, bodies, strict=True)
-        ]
+        return [*map(self._redact_row, records)] if self._has_secret(records) else records
+
+    def _has_secret(self, records: list[EncodedRow]) -> bool:
+        """Whether there is something to redact. Most batches have no secret, and looking for one in
+        all texts at once costs a tenth of redacting each."""
+        texts = "\n".join(collect_texts(record.row for record in records))
+        return self._redactor.redact_text(texts) != texts
 
     def _encode_row(self, at_ms: int, row: TraceRow) -> EncodedRow:
         if not (isinstance(row, TraceStream) and row.blob):
             return EncodedRow(at_ms, row, msgspec.json.encode(row))
         row = redact_and_truncate(row, self._redactor, self.options.payload_max_bytes)
         return EncodedRow(at_ms, row, msgspec.json.encode(replace(row, blob=b"")), row.blob)
+
+    def _redact_row(self, record: EncodedRow) -> EncodedRow:
+        row = replace_texts(record.row, self._redactor.redact_text)
+        stored = replace(row, blob=b"") if isinstance(row, TraceStream) else row
+        return EncodedRow(record.at_ms, row, msgspec.json.encode(stored), record.blob)
 
     def _count_loss(self, loss: TraceLoss, why: str) -> None:
         if loss.total:

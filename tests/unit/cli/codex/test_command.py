@@ -9,7 +9,6 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.error import URLError
@@ -106,15 +105,32 @@ def is_running(base_url: str) -> bool:
         return False
 
 
-@contextmanager
-def gateway(home: Path, extra: str = "", **more: str) -> Iterator[str]:
-    """A gateway at the address of the user's configuration; its base URL."""
-    (home / "serving.toml").write_text(extra, encoding="utf-8")
-    with serving(home, "--config", "serving.toml", **more) as base_url:
-        port = base_url.rpartition(":")[2].removesuffix("/v1")
-        head, _, rest = extra.partition("[server]\n")
-        text = f"{head}[server]\nport = {port}\n{rest}"
-        own_settings(home).write_text(text, encoding="utf-8")
+def use_gateway(home: Path, base_url: str, rest: str = "") -> None:
+    """Write the user's configuration: the address of a running gateway, and more of [server]."""
+    port = base_url.rpartition(":")[2].removesuffix("/v1")
+    own_settings(home).write_text(f"[server]\nport = {port}\n{rest}", encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def running_gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The base URL of a gateway without keys; all tests that only need one share it."""
+    with serving(tmp_path_factory.mktemp("gateway")) as base_url:
+        yield base_url
+
+
+@pytest.fixture
+def base_url(tmp_path: Path, running_gateway: str) -> str:
+    """The base URL of the running gateway; it is that of the user's configuration."""
+    use_gateway(tmp_path, running_gateway)
+    return running_gateway
+
+
+@pytest.fixture(scope="module")
+def gateway_with_key(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The base URL of a running gateway that requires the key k-me."""
+    home = tmp_path_factory.mktemp("gateway")
+    own_settings(home).write_text('[server]\napi_keys = { me = "k-me" }\n')
+    with serving(home) as base_url:
         yield base_url
 
 
@@ -160,6 +176,7 @@ def test_a_gateway_is_started_and_stopped_with_codex(tmp_path: Path, path: str) 
     assert done["stdin"] == "typed"
     assert not is_running(done["settings"]["model_providers"]["antiphon"]["base_url"])
     assert not Path(done["settings"]["model_catalog_json"]).exists()
+    assert not (tmp_path / ".codex").exists()
 
 
 def test_codex_gets_provider_model_key_and_catalog_of_the_gateway(
@@ -185,10 +202,10 @@ def test_a_codex_that_can_reads_the_catalog_from_the_gateway_and_no_file_is_writ
     assert "model_catalog_json" not in done["settings"]
 
 
+@pytest.mark.usefixtures("base_url")
 def test_a_running_gateway_leaves_no_catalog_file_either(tmp_path: Path) -> None:
     program = f"{write_codex(tmp_path / 'bin', NEW_CODEX)}/codex"
-    with gateway(tmp_path):
-        read_report(run(tmp_path, "codex", ANTIPHON_CODEX=program))
+    read_report(run(tmp_path, "codex", ANTIPHON_CODEX=program))
     assert list(tmp_path.rglob("codex-*.json")) == []
 
 
@@ -203,14 +220,14 @@ def test_a_catalog_file_in_the_configuration_of_codex_is_replaced_by_a_file(tmp_
 
 
 def test_with_a_provider_there_is_no_warning(tmp_path: Path) -> None:
-    own_settings(tmp_path).write_text("[server]\nport = 0\n")
+    own_settings(tmp_path).write_text("[server]\nport = 0\n[discovery]\nenabled = false\n")
     program = f"{write_codex(tmp_path / 'bin', NEW_CODEX)}/codex"
     done = run(tmp_path, "codex", ANTIPHON_CODEX=program, DEEPSEEK_API_KEY="k")
     assert (done.returncode, done.stderr) == (0, b"")
 
 
+@pytest.mark.usefixtures("base_url")
 def test_nothing_is_written_to_the_codex_home(tmp_path: Path, path: str) -> None:
-    own_settings(tmp_path).write_text("[server]\nport = 0\n")
     read_report(run(tmp_path, "codex", PATH=path))
     assert not (tmp_path / ".codex").exists()
 
@@ -223,6 +240,7 @@ def test_the_config_option_selects_the_configuration_of_the_gateway(
     assert "ours" in [model["slug"] for model in done["catalog"]["models"]]
 
 
+@pytest.mark.usefixtures("base_url")
 @pytest.mark.parametrize(
     ("codex_config", "args", "model"),
     [
@@ -236,7 +254,6 @@ def test_the_config_option_selects_the_configuration_of_the_gateway(
 def test_the_model_is_the_option_or_that_of_codex_or_the_default(
     codex_config: str, args: list[str], model: str, tmp_path: Path, path: str
 ) -> None:
-    own_settings(tmp_path).write_text("[server]\nport = 0\n")
     (tmp_path / ".codex").mkdir()
     (tmp_path / ".codex/config.toml").write_text(codex_config)
     assert read_report(run(tmp_path, "codex", *args, PATH=path))["settings"]["model"] == model
@@ -264,8 +281,8 @@ def test_a_gateway_that_cannot_start_is_one_line_with_the_reason(tmp_path: Path,
     assert "there is no provider 'x'" in line
 
 
+@pytest.mark.usefixtures("base_url")
 def test_codex_connects_to_the_gateway_without_a_proxy(tmp_path: Path, path: str) -> None:
-    own_settings(tmp_path).write_text("[server]\nport = 0\n")
     done = read_report(
         run(tmp_path, "codex", PATH=path, http_proxy="http://127.0.0.1:9", no_proxy="intra")
     )
@@ -275,43 +292,44 @@ def test_codex_connects_to_the_gateway_without_a_proxy(tmp_path: Path, path: str
 # --- a gateway is running -------------------------------------------------------------------------
 
 
-def test_a_running_gateway_is_used_and_keeps_running(tmp_path: Path, path: str) -> None:
-    with gateway(tmp_path) as base_url:
-        done = read_report(run(tmp_path, "codex", "exec", PATH=path))
-        assert done["settings"]["model_providers"]["antiphon"]["base_url"] == base_url
-        assert is_running(base_url)
+def test_a_running_gateway_is_used_and_keeps_running(
+    tmp_path: Path, path: str, base_url: str
+) -> None:
+    done = read_report(run(tmp_path, "codex", "exec", PATH=path))
+    assert done["settings"]["model_providers"]["antiphon"]["base_url"] == base_url
+    assert is_running(base_url)
 
 
+@pytest.mark.usefixtures("base_url")
 def test_codex_replaces_the_process_if_the_gateway_runs_already(tmp_path: Path, path: str) -> None:
-    with gateway(tmp_path):
-        process = subprocess.Popen(
-            [*COMMAND, "codex"],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            cwd=tmp_path,
-            env=environment(tmp_path, PATH=path),
-        )
-        out, _ = process.communicate(timeout=PATIENCE_S)
-        assert json.loads(out)["pid"] == process.pid
+    process = subprocess.Popen(
+        [*COMMAND, "codex"],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        cwd=tmp_path,
+        env=environment(tmp_path, PATH=path),
+    )
+    out, _ = process.communicate(timeout=PATIENCE_S)
+    assert json.loads(out)["pid"] == process.pid
 
 
 def test_the_key_of_the_configuration_wins_over_that_of_the_environment(
-    tmp_path: Path, path: str
+    tmp_path: Path, path: str, gateway_with_key: str
 ) -> None:
-    with gateway(tmp_path, '[server]\napi_keys = { me = "k-me" }\n') as base_url:
-        done = read_report(run(tmp_path, "codex", PATH=path, ANTIPHON_API_KEY="another"))
-        assert done["environment"]["ANTIPHON_API_KEY"] == "k-me"
-        assert "k-me" not in json.dumps(done["arguments"])  # other users can read these
-        assert done["settings"]["model_providers"]["antiphon"]["base_url"] == base_url
+    use_gateway(tmp_path, gateway_with_key, 'api_keys = { me = "k-me" }\n')
+    done = read_report(run(tmp_path, "codex", PATH=path, ANTIPHON_API_KEY="another"))
+    assert done["environment"]["ANTIPHON_API_KEY"] == "k-me"
+    assert "k-me" not in json.dumps(done["arguments"])  # other users can read these
+    assert done["settings"]["model_providers"]["antiphon"]["base_url"] == gateway_with_key
 
 
-def test_a_gateway_that_rejects_our_key_is_not_used(tmp_path: Path, path: str) -> None:
-    with gateway(tmp_path, '[server]\napi_keys = { me = "k-me" }\n') as base_url:
-        text = own_settings(tmp_path).read_text()
-        own_settings(tmp_path).write_text(text.replace("k-me", "k-new"))
-        done = read_report(run(tmp_path, "codex", PATH=path))
-        assert done["environment"]["ANTIPHON_API_KEY"] == "k-new"
-        assert done["settings"]["model_providers"]["antiphon"]["base_url"] != base_url
+def test_a_gateway_that_rejects_our_key_is_not_used(
+    tmp_path: Path, path: str, gateway_with_key: str
+) -> None:
+    use_gateway(tmp_path, gateway_with_key, 'api_keys = { me = "k-new" }\n')
+    done = read_report(run(tmp_path, "codex", PATH=path))
+    assert done["environment"]["ANTIPHON_API_KEY"] == "k-new"
+    assert done["settings"]["model_providers"]["antiphon"]["base_url"] != gateway_with_key
 
 
 # --- signals --------------------------------------------------------------------------------------
@@ -360,7 +378,7 @@ def test_a_missing_program_of_antiphon_codex_variable_is_named(tmp_path: Path) -
     assert b"$ANTIPHON_CODEX is '/no/codex', which is not an executable program" in done.stderr
 
 
+@pytest.mark.usefixtures("base_url")
 def test_the_options_are_valid_toml_for_any_model_name(tmp_path: Path, path: str) -> None:
-    own_settings(tmp_path).write_text("[server]\nport = 0\n")
     done = read_report(run(tmp_path, "codex", "--model", 'a "b" \\ é', PATH=path))
     assert tomllib.loads(done["arguments"][3])["model"] == 'a "b" \\ é'

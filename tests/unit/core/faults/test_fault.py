@@ -22,6 +22,7 @@ from antiphon.core.faults.fault import (
     cooldown_s,
     internal_fault,
     normalize_code,
+    out_of_files_fault,
     protocol_fault,
     shutdown_fault,
     timeout_fault,
@@ -100,6 +101,7 @@ TABLE = [
     (answer(418), "api_error", False, "request", "invalid_prompt", 400, None),
     (coded(400, "tool_use_failed"), "api_error", True, "model", "server_error", 502, None),
     (internal_fault(KeyError("x")), "api_error", False, "request", "server_error", 500, None),
+    (out_of_files_fault("no file"), "api_error", True, "request", "server_error", 503, None),
     (shutdown_fault(), "api_error", True, "request", "server_error", 503, None),
     (answer(None), "unknown", False, "provider", "server_error", 502, None),
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from antiphon.core.diagnostic import Code, ignored
 from antiphon.core.filters.chain import FilterChain
 from antiphon.core.filters.filter import DeltaFilter
 from antiphon.core.history.steps import MessageStep, TextPart
@@ -150,3 +151,22 @@ def test_pending_searches_are_settled_in_order() -> None:
     assert chain.begin_next() == [SearchStarted({"call": "call_1"})]
     assert chain.settle(SearchOutcome()) == [Text("call_1")]
     assert (list(chain.pending), chain.begin_next()) == ([], [])
+
+
+class Reporting(DeltaFilter):
+    """Reports each text."""
+
+    def feed(self, delta: Delta) -> list[Delta]:
+        self.diagnostics = (*self.diagnostics, ignored(Code.ANSWER_EMPTY, "output", "Empty."))
+        return [delta]
+
+
+def test_diagnostics_of_all_filters_are_taken_once() -> None:
+    first, second = Reporting(), Reporting()
+    chain = FilterChain([first, second])
+    feed_first(chain, Text("a"))
+    second.feed(Text("a"))
+    for _ in range(2):
+        chain.close()
+        assert [note.code for note in chain.diagnostics] == [Code.ANSWER_EMPTY] * 2
+    assert (first.diagnostics, second.diagnostics) == ((), ())

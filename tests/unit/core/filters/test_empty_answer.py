@@ -5,7 +5,16 @@ from __future__ import annotations
 import pytest
 
 from antiphon.core.filters.empty_answer import EmptyAnswerFilter
-from antiphon.core.stream.deltas import Delta, Finish, RawItem, Reasoning, Refusal, Text, ToolCall
+from antiphon.core.stream.deltas import (
+    Delta,
+    Finish,
+    RawItem,
+    Reasoning,
+    Refusal,
+    Text,
+    ToolCall,
+    Usage,
+)
 
 REASONING, STOP = Reasoning("Hm."), Finish("stop")
 
@@ -18,7 +27,7 @@ def close_round(*deltas: Delta, reminds: bool = True) -> EmptyAnswerFilter:
 
 
 def test_a_model_that_sends_only_reasoning_is_asked_once_more() -> None:
-    subject = close_round(REASONING, Text(""), STOP, Finish(None))
+    subject = close_round(REASONING, Text(""), STOP, Usage(output_tokens=9), Finish(None))
     assert subject.follow_up is not None
     assert [note.code for note in subject.diagnostics] == ["answer.reminded"]
 

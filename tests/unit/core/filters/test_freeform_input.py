@@ -9,6 +9,7 @@ from antiphon.core.filters.filter import DeltaFilter
 from antiphon.core.filters.freeform_input import FreeformInputFilter
 from antiphon.core.history.steps import TextPart, ToolCallStep, ToolResultStep
 from antiphon.core.plan.follow_up import FollowUp
+from antiphon.core.plan.plan import Plan
 from antiphon.core.stream.deltas import (
     Delta,
     Finish,
@@ -441,3 +442,12 @@ def test_a_client_sees_input_while_it_is_written(name: str) -> None:
         kinds = [event["type"] for event in documents(events)]
         if 1 <= count <= len(text) // 12:
             assert "response.custom_tool_call_input.delta" in kinds
+
+
+def test_only_an_answer_to_a_tool_with_a_grammar_has_the_filter() -> None:
+    def has_filter(tools: ToolIdentityMap) -> bool:
+        plan = Plan(provider="somebody", model="m", identities=tools)
+        return FreeformInputFilter.of(plan) is not None
+
+    assert has_filter(TOOLS)
+    assert not has_filter(ToolIdentityMap([ToolIdentity("exec_command", "exec_command")]))

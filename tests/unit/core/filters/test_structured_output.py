@@ -217,6 +217,15 @@ def test_an_invalid_answer_is_asked_for_once_more_with_the_reasons() -> None:
     assert codes(subject) == ["format.repaired"]
 
 
+def test_an_invalid_answer_is_sent_if_the_second_attempt_has_none() -> None:
+    subject = StructuredOutputFilter(AS_TEXT)
+    feed_all(subject, Text("No idea."), STOP)
+    assert subject.close(final=True) == []
+    assert feed_all(subject, STOP) == [STOP]
+    assert subject.close(final=True) == [Text("No idea.")]
+    assert subject.follow_up is None
+
+
 def test_a_second_invalid_answer_is_sent_as_it_is() -> None:
     subject = StructuredOutputFilter(AS_TEXT)
     feed_all(subject, Text("No idea."), STOP)

@@ -124,3 +124,9 @@ def test_any_state_survives_sealing_and_opening(text: str, value: dict[str, str 
     capsule = sealer().open("alice", sealer().seal("alice", "a", "b", states, text))
     assert isinstance(capsule, Capsule)
     assert (capsule.text, capsule.states) == (text, states)
+
+
+def test_a_compacted_history_does_not_expire() -> None:
+    states = (ReasoningState("compaction", {"summary": {}}),)
+    text = sealer().seal("alice", "somebody", "a-model", states, "")
+    assert isinstance(sealer(at=9999, ttl_s=100).open("alice", text), Capsule)

@@ -7,7 +7,12 @@ from typing import Any
 import pytest
 
 from antiphon.core.diagnostic import Decision, Diagnostic
-from antiphon.core.history.read_items import image_urls, read_items
+from antiphon.core.history.read_items import (
+    UNREADABLE_COMPACTION,
+    OpenedCompaction,
+    image_urls,
+    read_items,
+)
 from antiphon.core.history.steps import (
     HistoryCode,
     ImagePart,
@@ -212,10 +217,6 @@ def test_items_without_an_equivalent_upstream_are_kept_as_text(
         ({"type": "web_search_call", "id": "ws_1", "action": {}}, HistoryCode.ITEM_IGNORED),
         ({"type": "mcp_list_tools", "tools": []}, HistoryCode.ITEM_IGNORED),
         ({"type": "file_search_call", "queries": ["q"]}, HistoryCode.ITEM_IGNORED),
-        ({"type": "compaction_trigger"}, HistoryCode.ITEM_IGNORED),
-        ({"type": "compaction", "encrypted_content": "x"}, HistoryCode.COMPACTION_IGNORED),
-        ({"type": "compaction_summary", "encrypted_content": "x"}, HistoryCode.COMPACTION_IGNORED),
-        ({"type": "context_compaction"}, HistoryCode.COMPACTION_IGNORED),
         ({"type": "item_reference", "id": "msg_1"}, HistoryCode.REFERENCE_UNRESOLVED),
         ({"id": "msg_1", "type": None}, HistoryCode.REFERENCE_UNRESOLVED),
         ({"type": "acme:unheard_of", "data": 1}, HistoryCode.ITEM_IGNORED),
@@ -232,10 +233,24 @@ def test_items_without_meaning_upstream_are_ignored_with_a_diagnostic(item: Any,
     assert diagnostic.param == "input[1]"
 
 
-def test_tools_and_settings_in_the_input_make_no_steps() -> None:
+def test_tools_settings_and_triggers_in_the_input_make_no_steps() -> None:
     tools = {"type": "additional_tools", "role": "developer", "tools": []}
     settings = {"type": "configuration_update", "reasoning": {"effort": "low"}}
-    assert steps_of(tools, settings) == []
+    assert steps_of(tools, settings, {"type": "compaction_trigger"}) == []
+
+
+@pytest.mark.parametrize("kind", ["compaction", "compaction_summary", "context_compaction"])
+def test_a_compaction_that_nobody_has_opened_becomes_a_note(kind: str) -> None:
+    steps, [diagnostic] = read({"type": kind, "encrypted_content": "x"})
+    assert steps == [said("user", f"[{UNREADABLE_COMPACTION}]")]
+    assert diagnostic.code == HistoryCode.COMPACTION_IGNORED
+
+
+def test_an_opened_compaction_keeps_the_item_of_its_provider() -> None:
+    item = OpenedCompaction(type="compaction", encrypted_content="x")
+    [step] = steps_of(item)
+    assert isinstance(step, MessageStep)
+    assert step.native == {"type": "compaction", "encrypted_content": "x"}
 
 
 def test_the_path_of_a_diagnostic_begins_where_the_caller_says() -> None:

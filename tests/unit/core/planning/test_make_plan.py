@@ -391,3 +391,67 @@ def test_a_request_of_messages_alone_is_planned_as_if_its_tools_were_declared(
     paired, unpaired = pair_calls(steps)
     unsealed, unused = unseal_history(steps, issuer="", model="m", unseal=pytest.fail)
     assert (paired, unsealed, [*unpaired, *unused]) == (steps, steps, [])
+
+
+def test_a_limit_of_tool_calls_is_sent_with_tools_that_the_provider_runs() -> None:
+    can = Capabilities(parameters=frozenset({"max_tool_calls"}), web_search="native")
+    plan = planned(can=can, max_tool_calls=2, tools=[{"type": "web_search"}])
+    assert plan.parameters == {"max_tool_calls": 2}
+    assert plan.used.parameters["max_tool_calls"] == 2
+
+
+def test_without_such_tools_there_is_nothing_to_limit_and_nothing_to_report() -> None:
+    plan = planned(max_tool_calls=2, tools=[NOW])
+    assert (plan.parameters, plan.diagnostics) == ({}, ())
+    assert plan.used.parameters["max_tool_calls"] == 2
+
+
+def test_a_limit_that_the_provider_does_not_support_is_reported() -> None:
+    can = Capabilities(web_search="native")
+    plan = planned(can=can, max_tool_calls=2, tools=[{"type": "web_search"}])
+    assert codes(plan) == ["param.ignored max_tool_calls"]
+    assert "max_tool_calls" not in plan.used.parameters
+
+
+def test_a_history_is_truncated_if_the_window_is_known() -> None:
+    can = Capabilities(context_window=400)
+    history = [user("x" * 2_000), {**user("a"), "role": "assistant"}]
+    plan = planned(can=can, history=history, truncation="auto")
+    assert plan.history == (said("hello"),)
+    assert codes(plan) == ["history.truncated input"]
+    assert plan.used.parameters["truncation"] == "auto"
+    unchanged = planned(can=can, history=history)
+    assert len(unchanged.history) == 3
+    assert "truncation" not in unchanged.used.parameters
+
+
+def test_truncation_is_left_to_a_provider_that_has_it() -> None:
+    can = Capabilities(context_window=400, parameters=frozenset({"truncation"}))
+    plan = planned(can=can, input="x" * 2_000, truncation="auto")
+    assert (plan.parameters, plan.diagnostics) == ({"truncation": "auto"}, ())
+
+
+def test_additional_output_is_requested_of_the_provider_that_runs_the_tool() -> None:
+    value = "file_search_call.results"
+    can = Capabilities(include=frozenset({value}), hosted_tools=frozenset({"file_search"}))
+    tool = {"type": "file_search", "vector_store_ids": ["vs_1"]}
+    plan = planned(can=can, include=[value], tools=[tool])
+    assert (plan.include, plan.diagnostics) == ((value,), ())
+    plan = planned(can=can, include=[value])
+    assert (plan.include, plan.diagnostics) == ((), ())
+
+
+@pytest.mark.parametrize("role", ["system", "developer"])
+def test_system_messages_are_placed_where_the_provider_accepts_them(role: str) -> None:
+    given = [{"type": "message", "role": role, "content": "Be brief."}, user("hello")]
+    plan = planned(input=given, instructions="Be kind.", can=Capabilities(system_messages="first"))
+    assert (plan.instructions, plan.history) == ("Be kind.\n\nBe brief.", (said("hello"),))
+    anywhere = planned(input=given, instructions="Be kind.")
+    assert (anywhere.instructions, len(anywhere.history)) == ("Be kind.", 2)
+
+
+def test_a_compaction_item_that_cannot_be_opened_is_reported() -> None:
+    item = {"type": "compaction", "id": "cmp_1", "encrypted_content": "x"}
+    plan = planned(input=[item, user("hello")])
+    assert codes(plan) == ["history.compaction.ignored input[0]"]
+    assert plan.history[-1] == said("hello")

@@ -31,6 +31,17 @@ def test_the_history_counts_by_its_text(replay: ReplayReasoning, length: int) ->
     assert measure_input(plan) == length
 
 
+@pytest.mark.parametrize("text", ["a" * 100_000, "é" * 100_000, "a" * 65_535 + "😀", "😀" * 65_537])
+def test_a_long_text_counts_by_its_bytes(text: str) -> None:
+    plan = Plan(provider="p", model="m", instructions=text)
+    assert measure_input(plan) == len(text.encode())
+
+
+def test_what_was_measured_before_is_not_measured_again() -> None:
+    plan = Plan(provider="p", model="m", instructions="12345", input_bytes=7)
+    assert measure_input(plan) == 7
+
+
 def test_instructions_and_tools_count() -> None:
     tools = (
         ToolDeclaration(name="look", description="Looks.", parameters={"type": "object"}),

@@ -102,3 +102,13 @@ def test_a_plan_with_another_output_strategy_cannot_take_over() -> None:
 
 def test_a_plan_that_adds_the_gateways_search_cannot_take_over() -> None:
     assert not can_take_over(plan(search=SearchRules()), begun=plan())
+
+
+def test_a_compaction_of_this_answer_is_not_read_a_second_time() -> None:
+    item = {"type": "compaction", "id": "cmp_1", "encrypted_content": "x"}
+    following = after(plan(), ASKED, told=(item, TOLD))
+    assert [step.role for step in following.history if isinstance(step, MessageStep)] == [
+        "user",
+        "assistant",
+        "user",
+    ]

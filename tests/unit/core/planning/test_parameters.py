@@ -154,10 +154,8 @@ def test_an_echoed_field_is_sent_where_supported_and_never_reported(name: str) -
 
 
 REFUSED: dict[str, Any] = {
-    "conversation": "conv_1",
     "prompt": {"id": "pmpt_1"},
     "moderation": {"model": "omni"},
-    "context_management": [{"type": "compaction", "compact_threshold": 1000}],
 }
 
 
@@ -180,7 +178,7 @@ def test_null_in_a_rejected_field_is_accepted(name: str) -> None:
 
 
 def test_an_empty_value_of_a_rejected_field_is_accepted() -> None:
-    bare = Request(raw={"model": "m", "context_management": []}, model="m")
+    bare = Request(raw={"model": "m", "moderation": {}}, model="m")
     assert decide_parameters(bare, Capabilities()) == ({}, [])
 
 
@@ -247,6 +245,11 @@ def test_log_probabilities_are_included_where_supported() -> None:
     name = "message.output_text.logprobs"
     assert included(frozenset({"top_logprobs"}), name) == (True, [])
     assert included(NOTHING, name) == (False, [f"include.ignored:{name}"])
+
+
+def test_parts_of_the_input_can_always_be_included() -> None:
+    values = ["computer_call_output.output.image_url", "message.input_image.image_url"]
+    assert included(NOTHING, *values) == (False, [])
 
 
 def test_unsupported_include_values_are_reported_in_a_fixed_order() -> None:

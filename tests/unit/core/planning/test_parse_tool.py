@@ -258,6 +258,8 @@ def test_web_search_goes_where_the_configuration_says(kind: str) -> None:
     offer, diagnostics = read(tool, web_search="native")
     assert (offer.handling, offer.document, diagnostics) == ("native", tool, [])
     assert "web search is not supported" in reason(tool, web_search="ignore")
+    assert "web search is not supported" in reason(tool, web_search="none")
+    assert "web search" in (read(tool, web_search="none")[0].unavailable or "")
     with pytest.raises(InvalidRequest) as caught:
         read(tool, web_search="refuse")
     assert (caught.value.param, caught.value.status) == ("tools[0].type", 400)

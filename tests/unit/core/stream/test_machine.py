@@ -27,6 +27,7 @@ from antiphon.core.stream.deltas import (
     ToolCall,
     Usage,
 )
+from antiphon.core.stream.finish import CANCELLED
 from antiphon.core.stream.machine import ResponseMachine
 from antiphon.core.stream.phase import Phase
 from antiphon.core.tools.identity import NO_TOOLS
@@ -256,3 +257,30 @@ def test_a_failure_has_the_description_of_the_current_attempt() -> None:
     subject.describe = lambda fault: f"deepseek: {fault.code}"
     message = documents(subject.fail(FAULT))[-1]["response"]["error"]["message"]
     assert message == "deepseek: invalid_chunk"
+
+
+def test_a_cancelled_response_keeps_its_output_as_incomplete() -> None:
+    subject = ResponseMachine()
+    events = documents(subject.start() + subject.text("Hel") + subject.finish(CANCELLED))
+    assert events[-1]["type"] == "response.incomplete"
+    response = events[-1]["response"]
+    assert (response["status"], response["incomplete_details"]) == ("cancelled", None)
+    assert (response["output"][0]["status"], response["output_text"]) == ("incomplete", "Hel")
+    assert "response.output_item.done" in [event["type"] for event in events]
+
+
+def test_the_service_tier_of_the_provider_is_in_the_response() -> None:
+    subject = started()
+    assert subject.service_tier("flex") == []
+    [*_, end] = documents(subject.finish("stop"))
+    assert end["response"]["service_tier"] == "flex"
+
+
+def test_a_failure_can_be_a_message_with_a_code_of_the_api() -> None:
+    subject = started()
+    [*_, end] = documents(subject.fail("Too much input.", code="rate_limit_exceeded"))
+    assert end["response"]["error"] == {
+        "code": "rate_limit_exceeded",
+        "message": "Too much input.",
+    }
+    assert subject.fault is None

@@ -13,11 +13,14 @@ from antiphon.core.stream.deltas import (
     Finish,
     ItemEnd,
     RawItem,
+    RawItemEvent,
+    RawItemStarted,
     Reasoning,
     ReasoningState,
     Refusal,
     Text,
     ToolCall,
+    Usage,
 )
 from antiphon.core.stream.machine import ResponseMachine
 from antiphon.core.structured_output.contract import OutputContract
@@ -240,3 +243,31 @@ def test_the_output_contract_does_not_apply_beside_an_approval_request() -> None
     subject.finish("stop")
     contract.check(subject.snapshot, provider="p")
     assert subject.snapshot.output[0] == APPROVAL
+
+
+# Compactions
+
+
+def test_a_started_compaction_is_sealed_when_it_is_complete() -> None:
+    subject = started(seal=lambda states, text: f"sealed {states[0].value}")
+    item = {**COMPACTION, "encrypted_content": "native"}
+    events = documents(
+        [
+            *subject.feed(RawItemStarted(0, item)),
+            *subject.feed(RawItemEvent(0, "response.compaction.compacting", {"item_id": "x"})),
+            *subject.feed(RawItem(item, 0)),
+        ]
+    )
+    assert kinds(events) == ["output_item.added", "compaction.compacting", "output_item.done"]
+    assert events[0]["item"]["encrypted_content"] == ""
+    assert events[2]["item"]["encrypted_content"].startswith("sealed {'item'")
+    assert "native" in events[2]["item"]["encrypted_content"]
+
+
+def test_usage_from_before_the_first_request_is_added() -> None:
+    subject = ResponseMachine(earlier_usage=Usage(input_tokens=10, output_tokens=2))
+    subject.start()
+    subject.feed(Usage(input_tokens=3, output_tokens=4))
+    usage = subject.snapshot.usage
+    assert usage is not None
+    assert (usage.input_tokens, usage.output_tokens, usage.total_tokens) == (13, 6, 19)

@@ -7,8 +7,16 @@ from typing import Any
 import msgspec
 import pytest
 
+from antiphon.core.diagnostic import Code, Decision
 from antiphon.core.stream.deltas import Usage
-from antiphon.core.stream.usage import UsageCounter, add_usage, estimate_usage, wire_usage
+from antiphon.core.stream.usage import (
+    UsageCounter,
+    add_usage,
+    estimate_unfinished,
+    estimate_usage,
+    usage_estimated,
+    wire_usage,
+)
 from antiphon.wire.items import (
     ApplyPatchCall,
     CustomToolCall,
@@ -110,3 +118,20 @@ def test_every_count_is_added_over_rounds() -> None:
     )
     total = add_usage(round_usage, round_usage)
     assert msgspec.structs.astuple(total)[:6] == (10, 8, 6, 4, 2, 18)
+
+
+def test_a_cut_answer_is_estimated_with_what_was_reported_before() -> None:
+    output = (_message(OutputText("four words of text")),)
+    estimate = estimate_unfinished(40, output, None)
+    assert (estimate.input_tokens, estimate.output_tokens) == (10, 5)
+    reported = wire_usage(Usage(input_tokens=7, cached_tokens=3, output_tokens=1))
+    merged = estimate_unfinished(40, output, reported)
+    assert (merged.input_tokens, merged.output_tokens) == (7, 5)
+    assert merged.input_tokens_details.cached_tokens == 3
+
+
+def test_an_estimate_is_reported_with_the_model() -> None:
+    note = usage_estimated("up/m")
+    assert (note.code, note.decision) == (Code.USAGE_ESTIMATED, Decision.DEGRADED)
+    assert note.param == "usage"
+    assert "up/m" in note.message

@@ -222,6 +222,12 @@ def test_native_search_has_the_clients_filters() -> None:
     ]
 
 
+def test_native_search_has_the_limit_of_tool_calls() -> None:
+    found = body(native_tools=({"type": "web_search"},), parameters={"max_tool_calls": 3})
+    assert found["tools"] == [{"type": "web_search_20250305", "name": "web_search", "max_uses": 3}]
+    assert "max_tool_calls" not in found
+
+
 def test_tools_called_earlier_are_declared_with_choice_none() -> None:
     calls = (
         ToolCallStep("a", "look", "{}"),

@@ -114,6 +114,7 @@ def test_parameters_keep_their_names_inside_their_fields() -> None:
         ({"replay_reasoning": "always"}, ["reasoning.encrypted_content"]),
         ({"replay_reasoning": "always", "quirks": IN_PLAIN}, None),
         ({"include_logprobs": True}, ["message.output_text.logprobs"]),
+        ({"include": ("file_search_call.results",)}, ["file_search_call.results"]),
         (
             {"include_logprobs": True, "replay_reasoning": "tool_turns"},
             ["reasoning.encrypted_content", "message.output_text.logprobs"],

@@ -153,6 +153,12 @@ def test_roles_are_encoded(role: Role, developer_role: bool, expected: str) -> N
     assert item == {"type": "message", "role": expected, "content": texts}
 
 
+def test_a_compaction_of_the_provider_is_sent_back_unchanged() -> None:
+    native = {"type": "compaction", "encrypted_content": "gAAA"}
+    step = MessageStep("user", (TextPart("[cannot be read]"),), native=native)
+    assert items(step) == [native]
+
+
 def test_an_assistant_message_is_one_text() -> None:
     words = MessageStep("assistant", (TextPart("a"), RefusalPart("b")))
     assert items(words) == [{"type": "message", "role": "assistant", "content": "ab"}]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from antiphon.errors import StoreError
-from antiphon.server.endpoints.context import Received, Service
-from tests.support.applications import echo_config, open_application
+from antiphon.server.endpoints.context import Received
+from tests.support.applications import open_application
 
 
 async def test_a_known_error_is_logged_with_code_and_reason_and_a_bug_with_its_traceback() -> None:
     async with open_application() as opened:
-        service = Service(opened.engine, echo_config().server)
+        service = opened.application.service
         service.report_failure(StoreError("turns.db: disk full"), "req_1")
         error = KeyError("it is: what a client sent")
         received = Received(document={"input": "what a client sent"})

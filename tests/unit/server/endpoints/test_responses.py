@@ -9,7 +9,6 @@ import pytest
 
 from antiphon.server.http import HTTPRequest
 from tests.support.applications import (
-    LOCAL,
     document_of,
     echo_config,
     error_of,
@@ -67,20 +66,6 @@ async def test_a_streamed_answer_can_be_continued() -> None:
         previous = events_of(streamed)[-1]["response"]["id"]
         response = await opened.create(previous_response_id=previous, input="Again")
     assert document_of(response)["previous_response_id"] == previous
-
-
-async def test_a_websocket_handshake_is_a_426() -> None:
-    async with open_application() as opened:
-        headers = {**LOCAL, "upgrade": "WebSocket"}
-        response = await opened.request("GET", "/v1/responses", headers=headers)
-    assert response.status == 426
-    assert "POST /v1/responses" in error_of(response)["message"]
-
-
-async def test_a_plain_get_is_a_405_that_allows_post() -> None:
-    async with open_application() as opened:
-        response = await opened.request("GET", "/v1/responses")
-    assert (response.status, response.headers["allow"]) == (405, "POST")
 
 
 async def test_a_request_during_shutdown_is_rejected_and_its_connection_closed() -> None:

@@ -8,7 +8,13 @@ from typing import Any
 import pytest
 
 from antiphon.errors import StoreError
-from antiphon.store.trace.reader import TraceDetail, list_requests, read_detail
+from antiphon.store.trace.reader import (
+    TraceDetail,
+    TraceFilter,
+    TraceFollower,
+    list_requests,
+    read_detail,
+)
 from antiphon.store.trace.rows import (
     TraceAttempt,
     TraceDiagnostic,
@@ -16,7 +22,15 @@ from antiphon.store.trace.rows import (
     TraceRow,
     TraceUsage,
 )
-from tests.support.traces import finish, open_database, read_trace, request, trace_at, write_rows
+from tests.support.traces import (
+    NOW_MS,
+    finish,
+    open_database,
+    read_trace,
+    request,
+    trace_at,
+    write_rows,
+)
 
 
 @pytest.fixture
@@ -97,3 +111,29 @@ def test_a_missing_or_foreign_file_is_an_error_that_names_it(tmp_path: Path) -> 
     (tmp_path / "other.sqlite").write_bytes(b"something else entirely" * 100)
     with pytest.raises(StoreError, match=r"other\.sqlite: the file is damaged"):
         read_detail(tmp_path / "other.sqlite", "q1")
+
+
+def test_a_follower_returns_each_request_once_when_it_has_ended(path: Path) -> None:
+    write_rows(trace_at(path), request("before"), finish("before"), request("q1"))
+    follower, everything = TraceFollower(path), TraceFilter()
+    assert follower.poll(everything) == []
+    write_rows(trace_at(path), request("q2"), finish("q1", "failed"))
+    assert [each.request.request_id for each in follower.poll(everything)] == ["q1"]
+    write_rows(trace_at(path), finish("q2"), finish("lost"))
+    assert [each.request.request_id for each in follower.poll(everything)] == ["q2"]
+    assert follower.poll(everything) == []
+
+
+def test_a_follower_obeys_its_filter(path: Path) -> None:
+    write_rows(trace_at(path), request("before"))
+    follower = TraceFollower(path)
+    write_rows(trace_at(path), request("q1", client="a"), finish("q1"), finish("before"))
+    assert [each.request.client for each in follower.poll(TraceFilter(client="a"))] == ["a"]
+
+
+def test_an_old_request_ends_the_search_but_a_little_disorder_does_not(path: Path) -> None:
+    hour_ms = 3_600_000
+    rows = [request(f"q{age}", received_at_ms=NOW_MS - age * hour_ms) for age in (3, 0, 1)]
+    write_rows(trace_at(path), *rows)
+    found = list_requests(path, where=TraceFilter(since_ms=NOW_MS - hour_ms / 2))
+    assert [each.request.request_id for each in found] == ["q0"]

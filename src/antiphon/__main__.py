@@ -1,0 +1,10 @@
+"""`python -m antiphon`: the `antiphon` command, where its script is not on the path."""
+
+from __future__ import annotations
+
+import sys
+
+from antiphon.cli.main import main
+
+if __name__ == "__main__":
+    sys.exit(main())

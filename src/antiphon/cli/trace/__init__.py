@@ -1,0 +1,1 @@
+"""`antiphon trace`: list, show, follow, export and resend traced requests."""

@@ -1,0 +1,253 @@
+"""`antiphon trace list`, `tail`, `show` and `resend`: requests in the trace file of the gateway."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from pathlib import Path
+from typing import get_args
+
+from antiphon.cli.load_config import add_config_option, load_config_or_default, resolve_trace_path
+from antiphon.cli.terminal import is_terminal, make_console, write_json_lines
+from antiphon.cli.times import TIME_HELP, parse_time
+from antiphon.cli.trace.view import (
+    make_detail_document,
+    make_detail_page,
+    make_summary_document,
+    make_summary_line,
+    make_summary_table,
+)
+from antiphon.config import Config
+from antiphon.errors import TraceNotFound
+from antiphon.pipeline.printable import printable_fields
+from antiphon.store.trace import reader as trace_reader
+from antiphon.store.trace.reader import TraceDetail, TraceFilter, TraceFollower
+from antiphon.store.trace.rows import StreamKind, TraceStream
+
+_POLL_S = 0.5
+_MAX_SEARCHED = 1000  # latest requests that an abbreviated id is compared with
+
+_EPILOG = """\
+examples:
+  antiphon trace list --failed           the latest requests that failed
+  antiphon trace list --since 2h --client ci --code rate_limit_exceeded
+  antiphon trace tail                    requests as they end, until Ctrl-C
+  antiphon trace show                    details of the latest request
+  antiphon trace show req_3f9a           details of another, by the start of its id
+  antiphon trace show resp_… | jq .usage
+  antiphon trace show req_3f9a --stream raw > upstream.sse
+  antiphon trace resend req_3f9a --model deepseek/deepseek-v4-pro
+"""
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "List recent requests, follow them, show their details and send one again, also while\n"
+        "the gateway is running. "
+        "Text on a terminal, JSON in a pipe."
+    )
+    parser.epilog = _EPILOG
+    parts = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for name, about, declare in (
+        ("list", "the latest requests, newest first", _add_list),
+        ("tail", "requests as they end, until it is interrupted", _add_tail),
+        ("show", "the details of one request", _add_show),
+        ("resend", "the answer to a recorded request that is sent again", _add_resend),
+    ):
+        part = parts.add_parser(
+            name, help=about, epilog=_EPILOG, formatter_class=parser.formatter_class
+        )
+        part.description = f"Show {about}."
+        declare(part)
+        add_config_option(part)
+        part.add_argument("--file", metavar="FILE", help="the trace file; overrides [trace] path")
+
+
+def _add_list(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--limit",
+        type=int,
+        default=20,
+        metavar="N",
+        help="maximum number of requests (default: %(default)s)",
+    )
+    _add_filters(parser)
+    parser.add_argument(
+        "--since", type=parse_time, metavar="TIME", help=f"only later requests: {TIME_HELP}"
+    )
+    parser.add_argument(
+        "--until", type=parse_time, metavar="TIME", help="only earlier requests, as --since"
+    )
+    parser.set_defaults(run=run_list)
+
+
+def _add_filters(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--client", help="only requests of this client key")
+    parser.add_argument("--model", help="only requests for this model, or answered by it")
+    parser.add_argument("--provider", help="only requests that this provider answered")
+    parser.add_argument(
+        "--status", help="only this status: completed, incomplete, failed, rejected, running …"
+    )
+    parser.add_argument("--code", help="only requests with this error code")
+    parser.add_argument("--failed", action="store_true", help="only requests that failed")
+
+
+def _add_tail(parser: argparse.ArgumentParser) -> None:
+    _add_filters(parser)
+    parser.set_defaults(run=run_tail)
+
+
+def _add_resend(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("id", metavar="ID", help="id of the request or its response")
+    parser.add_argument("--model", help="ask this model instead")
+    parser.set_defaults(run=run_resend)
+
+
+def _add_show(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "id",
+        metavar="ID",
+        nargs="?",
+        help="id of the request or its response, or the start of it; default: the latest request",
+    )
+    parser.add_argument(
+        "--stream",
+        choices=get_args(StreamKind),
+        help="write only the recorded bytes of this stream",
+    )
+    parser.set_defaults(run=run_show)
+
+
+def run_list(args: argparse.Namespace) -> int:
+    path = _find_trace_file(args)
+    requests = trace_reader.list_requests(path, args.limit, where=_read_filter(args))
+    if not is_terminal():
+        write_json_lines(map(make_summary_document, requests))
+        return 0
+    console = make_console()
+    if requests:
+        console.print(make_summary_table([printable_fields(each) for each in requests]))
+    else:
+        console.print(f"no matching requests in {path}", soft_wrap=True)
+    if lost := trace_reader.read_losses(path).total:
+        console.print(f"{lost:,} rows of {path} are missing: the disk was too slow or full")
+    return 0
+
+
+def _read_filter(args: argparse.Namespace) -> TraceFilter:
+    since, until = getattr(args, "since", None), getattr(args, "until", None)
+    return TraceFilter(
+        client=args.client,
+        model=args.model,
+        provider=args.provider,
+        status=args.status,
+        code=args.code,
+        failed=args.failed,
+        since_ms=None if since is None else since * 1000,
+        until_ms=None if until is None else until * 1000,
+    )
+
+
+def run_tail(args: argparse.Namespace) -> int:
+    path = _find_trace_file(args)
+    follower, where, console = TraceFollower(path), _read_filter(args), make_console()
+    make_console(stderr=True).print(f"following {path}; Ctrl-C ends it", style="dim")
+    while True:
+        for summary in follower.poll(where):
+            if is_terminal():
+                line = make_summary_line(printable_fields(summary), console.width)
+                console.print(line, soft_wrap=True)
+            else:
+                write_json_lines([make_summary_document(summary)])
+                sys.stdout.flush()
+        time.sleep(_POLL_S)
+
+
+def run_resend(args: argparse.Namespace) -> int:
+    detail = _find_request(_find_trace_file(args), args.id)
+    recorded = _find_stream(detail, "request")
+    if recorded.truncated:
+        raise TraceNotFound(
+            "the recorded request is truncated: raise payload_max_bytes under [trace] and send it"
+            " again."
+        )
+    from antiphon.cli.trace.resend import resend  # imports the engine, which takes a while
+
+    client = (detail.request and detail.request.client) or ""
+    return resend(load_config_or_default(args.config), recorded.blob, client, args.model)
+
+
+def run_show(args: argparse.Namespace) -> int:
+    path = _find_trace_file(args)
+    detail = _find_request(path, args.id)
+    if args.stream:
+        sys.stdout.buffer.write(_find_stream(detail, args.stream).blob)
+    elif is_terminal():
+        make_console().print(make_detail_page(printable_fields(detail)))
+    else:
+        write_json_lines([make_detail_document(detail)])
+    return 0
+
+
+def _find_trace_file(args: argparse.Namespace) -> Path:
+    config = load_config_or_default(args.config, needs=("trace",))
+    path = Path(args.file) if args.file else resolve_trace_path(config)
+    if not path.is_file():
+        raise TraceNotFound(f"no trace file at {path}; {_suggest_fix(args, config)}")
+    return path
+
+
+def _suggest_fix(args: argparse.Namespace, config: Config) -> str:
+    if args.file:
+        return "omit --file to read the one of the configuration."
+    if not config.trace.enabled:
+        return (
+            "[trace] enabled is false in the configuration: set it to true and restart the gateway."
+        )
+    return "`antiphon serve` creates it with the first request."
+
+
+def _find_request(path: Path, id: str | None) -> TraceDetail:
+    """Find a request by its id or the start of it; without an id, the latest."""
+    detail = trace_reader.read_detail(path, id or _read_latest_id(path))
+    if detail is None:
+        detail = trace_reader.read_detail(path, _complete_id(path, id or ""))
+    assert detail is not None
+    return detail
+
+
+def _read_latest_id(path: Path) -> str:
+    latest = trace_reader.list_requests(path, 1)
+    if not latest:
+        raise TraceNotFound(f"{path} contains no requests yet.")
+    return latest[0].request.request_id
+
+
+def _complete_id(path: Path, prefix: str) -> str:
+    """Complete an abbreviated id of a request or a response."""
+    matches = [
+        each.request.request_id
+        for each in trace_reader.list_requests(path, _MAX_SEARCHED)
+        if each.request.request_id.startswith(prefix)
+        or (each.request.response_id or "").startswith(prefix)
+    ]
+    if not matches:
+        raise TraceNotFound(
+            f"no request {prefix!r} in {path}: `antiphon trace list` shows the latest ids."
+        )
+    if len(matches) > 1:
+        raise TraceNotFound(
+            f"{prefix!r} matches {len(matches)} requests in {path}: give more of the id."
+        )
+    return matches[0]
+
+
+def _find_stream(detail: TraceDetail, kind: str) -> TraceStream:
+    recorded = next((stream for stream in detail.streams if stream.kind == kind), None)
+    if recorded is None or not recorded.blob:
+        raise TraceNotFound(
+            f"no {kind} bytes were recorded for this request: set payloads = true under [trace]"
+            " and send the request again."
+        )
+    return recorded

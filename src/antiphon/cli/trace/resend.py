@@ -1,0 +1,70 @@
+"""Send a recorded request again, in this process, as the client that sent it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import Any
+
+import msgspec
+from rich.text import Text
+
+from antiphon.cli.terminal import is_terminal, make_console, print_error, write_json_lines
+from antiphon.config import Config
+from antiphon.engine.engine import Engine
+from antiphon.engine.services import Caller
+from antiphon.errors import UpstreamError
+from antiphon.pipeline.printable import printable
+from antiphon.pipeline.stage import terminal
+from antiphon.server.wiring import open_engine
+from antiphon.wire.events import Event, TextDelta
+from antiphon.wire.request import Request
+from antiphon.wire.response import Response
+
+
+def resend(config: Config, body: bytes, client: str, model: str | None) -> int:
+    """Send a request again and write its answer: the text on a terminal, the response as JSON in a
+    pipe. It has a row of its own in the trace, and counts towards the limits of the client."""
+    document: dict[str, Any] = {**msgspec.json.decode(body), "stream": True}
+    if model is not None:
+        document["model"] = model
+    return asyncio.run(_resend(config, document, client))
+
+
+async def _resend(config: Config, document: dict[str, Any], client: str) -> int:
+    async with open_engine(config, os.environ, lambda entry: None) as engine:
+        request_id = engine.services.runtime.new_id("req")
+        if is_terminal():
+            make_console().print(Text(f"{document['model']} · {request_id}", style="dim"))
+        request = Request.parse(msgspec.json.encode(document))
+        try:
+            response = await _read_answer(engine, request, Caller(client, request_id))
+        except UpstreamError as error:
+            print_error(printable(error.description))
+            return 1
+    if not is_terminal():
+        write_json_lines([response])
+    elif response.error is not None:
+        print_error(printable(response.error.message))
+    return 0 if response.error is None else 1
+
+
+async def _read_answer(engine: Engine, request: Request, caller: Caller) -> Response:
+    response: Response | None = None
+    async with await engine.create(request, caller) as run:
+        await run.open()
+        async for events in run.events():
+            if is_terminal():
+                _print_text(events)
+            if (ending := terminal(events)) is not None:
+                response = ending.response
+    if is_terminal():
+        make_console().print()
+    assert response is not None
+    return response
+
+
+def _print_text(events: list[Event]) -> None:
+    text = "".join(event.delta for event in events if isinstance(event, TextDelta))
+    if text:
+        make_console().print(printable(text, keep="\n"), end="", soft_wrap=True)

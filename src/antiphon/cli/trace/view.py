@@ -1,0 +1,248 @@
+"""Views of a trace: a table of requests, a page for one request, and both as JSON documents."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from antiphon.cli.terminal import escape_controls, make_table
+from antiphon.store.trace.reader import TraceDetail, TraceSummary
+from antiphon.store.trace.rows import TraceFinish, TraceUsage
+
+_SHOWN_CHUNKS = 12
+_PREVIEW_BYTES = 120  # about one line
+_STATUS_STYLES = {
+    "completed": "green",
+    "incomplete": "yellow",
+    "cancelled": "yellow",
+    "rejected": "red",
+    "failed": "bold red",
+}
+
+
+# List of requests
+
+
+def make_summary_document(summary: TraceSummary) -> dict[str, Any]:
+    request, usage, finish = summary.request, summary.usage, summary.finish
+    return {
+        "request_id": request.request_id,
+        "response_id": request.response_id,
+        "at": _local_time(request.received_at_ms).isoformat(timespec="milliseconds"),
+        "client": request.client,
+        "model": request.model,
+        "provider": summary.provider,
+        "provider_model": summary.provider_model,
+        "stream": request.stream,
+        "status": _read_status(finish),
+        "input_tokens": usage.input_tokens if usage else None,
+        "output_tokens": usage.output_tokens if usage else None,
+        "cost": usage.cost if usage else None,
+        "first_event_ms": finish.first_event_ms if finish else None,
+        "duration_ms": finish.duration_ms if finish else None,
+        "errors": summary.errors,
+        "code": summary.code,
+    }
+
+
+def make_summary_table(summaries: Sequence[TraceSummary]) -> Table:
+    numbers = ("tokens", "duration")
+    columns = ("time", "request", "model", "provider", "status", *numbers)
+    optional = ("model", "status", "time", "duration", "provider", "tokens")
+    table = make_table(*columns, right=numbers, optional=optional)
+    for each in summaries:
+        table.add_row(
+            Text(_local_time(each.request.received_at_ms).strftime("%m-%d %H:%M:%S"), style="dim"),
+            each.request.request_id,
+            Text(each.request.model, style="bold"),
+            each.provider or "-",
+            _style_status(_read_status(each.finish)),
+            f"{each.usage.input_tokens:,} → {each.usage.output_tokens:,}" if each.usage else "-",
+            _format_duration(each.finish.duration_ms) if each.finish else "-",
+        )
+    return table
+
+
+def make_summary_line(summary: TraceSummary, width: int) -> Text:
+    """Make one line of a list that grows: fields that do not fit are left out, the last first."""
+    usage, finish = summary.usage, summary.finish
+    status = _read_status(finish)
+    fields = [
+        Text(_local_time(summary.request.received_at_ms).strftime("%H:%M:%S"), style="dim"),
+        Text(summary.request.request_id),
+        _style_status(" ".join(filter(None, (status, summary.code))), status),
+        Text(summary.request.model, style="bold"),
+        Text(_format_duration(finish.duration_ms) if finish else "-"),
+        Text(f"{usage.input_tokens:,} → {usage.output_tokens:,}" if usage else "-"),
+        Text(summary.provider or "-"),
+        Text(summary.request.client or "-", style="dim"),
+    ]
+    while len(fields) > 2 and sum(field.cell_len + 2 for field in fields) - 2 > width:
+        fields.pop()
+    return Text("  ").join(fields)
+
+
+# Details of one request
+
+
+def make_detail_document(detail: TraceDetail) -> dict[str, Any]:
+    document: dict[str, Any] = msgspec.to_builtins(detail)
+    for stream, row in zip(document["streams"], detail.streams, strict=True):
+        stream.pop("blob", None)
+        stream["text"] = row.blob.decode("utf-8", "replace")
+    return document
+
+
+def make_detail_page(detail: TraceDetail) -> RenderableType:
+    return Group(
+        _make_overview(detail),
+        *_make_section("not tried", _format_skipped(detail)),
+        *_make_section("attempts", _format_attempts(detail)),
+        *_make_section("diagnostics", _format_diagnostics(detail)),
+        *_make_section("errors", _format_errors(detail)),
+        *_make_section("streams", _format_streams(detail)),
+    )
+
+
+def _make_section(title: str, lines: Iterator[RenderableType]) -> Iterator[RenderableType]:
+    content = list(lines)
+    if content:
+        yield Text(f"\n{title}", style="bold")
+        yield from content
+
+
+def _make_overview(detail: TraceDetail) -> Table:
+    grid = Table.grid(padding=(0, 2))
+    for name, value in _overview_rows(detail):
+        grid.add_row(Text(name, style="dim"), value)
+    return grid
+
+
+def _overview_rows(detail: TraceDetail) -> Iterator[tuple[str, Text | str]]:
+    request = detail.request
+    if request is not None:
+        yield "request", Text(request.request_id, style="bold")
+        yield "response", request.response_id or "-"
+        yield "time", _local_time(request.received_at_ms).isoformat(" ", timespec="milliseconds")
+        yield "client", request.client or "-"
+        yield "model", " → ".join(dict.fromkeys((request.model, _format_target(detail))))
+        yield "stream", "yes" if request.stream else "no"
+    finish = detail.finish
+    if finish is not None and finish.key_name:
+        yield "answered by", f"{finish.provider} ({finish.dialect}, {finish.key_name})"
+    yield "status", _format_finish(finish)
+    if detail.usage is not None:
+        yield "tokens", _format_usage(detail.usage)
+        cost = detail.usage.cost
+        yield "cost", "unknown: the model has no price" if cost is None else f"${cost:,.6f}"
+
+
+def _format_target(detail: TraceDetail) -> str:
+    """Return the target that answered; before the end, the first one."""
+    request, finish = detail.request, detail.finish
+    if finish is not None and finish.provider:
+        return f"{finish.provider}/{finish.provider_model}"
+    if request is None or not request.provider:
+        return request.model if request else ""
+    return f"{request.provider}/{request.provider_model}"
+
+
+def _format_finish(finish: TraceFinish | None) -> Text:
+    text = _style_status(_read_status(finish))
+    if finish is not None:
+        if finish.http_status is not None:
+            text.append(f" with HTTP {finish.http_status}")
+        text.append(f" after {_format_duration(finish.duration_ms)}, {finish.events:,} events")
+    return text
+
+
+def _format_usage(usage: TraceUsage) -> str:
+    text = (
+        f"{usage.input_tokens:,} in ({usage.cached_tokens:,} cached),"
+        f" {usage.output_tokens:,} out ({usage.reasoning_tokens:,} reasoning)"
+    )
+    return text + (", estimated" if usage.estimated else "")
+
+
+def _format_skipped(detail: TraceDetail) -> Iterator[RenderableType]:
+    for each in detail.skipped:
+        yield Text.assemble(f"  {each.provider}/{each.model}  ", (each.reason, "yellow"))
+
+
+def _format_attempts(detail: TraceDetail) -> Iterator[RenderableType]:
+    for attempt in detail.attempts:
+        fault = " · ".join(filter(None, (attempt.fault_type, attempt.fault_code)))
+        yield Text.assemble(
+            f"  {attempt.number}. {attempt.provider}/{attempt.model}  ",
+            f"{attempt.status or 'no response'}",
+            f" after {_format_duration(attempt.latency_ms)}  "
+            if attempt.latency_ms is not None
+            else "  ",
+            (fault, "red"),
+            (f"  {escape_controls(attempt.reason)}" if attempt.reason else "", "dim"),
+        )
+
+
+def _format_diagnostics(detail: TraceDetail) -> Iterator[RenderableType]:
+    for each in detail.diagnostics:
+        style = "red" if each.decision == "rejected" else "yellow"
+        head = (f"  {each.decision} {each.param}", style)
+        yield Text.assemble(head, (f"  {each.code}  ", "dim"), each.message)
+
+
+def _format_errors(detail: TraceDetail) -> Iterator[RenderableType]:
+    for each in detail.errors:
+        code, param = escape_controls(each.code), escape_controls(each.param or "")
+        head = " ".join(filter(None, (code, param)))
+        yield Text.assemble((f"  {head}", "bold red"), f"  {escape_controls(each.message)}")
+        if each.reason:
+            target = f"{each.provider}/{each.model}: "
+            yield Text.assemble(("    ", ""), (target, "dim"), escape_controls(each.reason))
+
+
+def _format_streams(detail: TraceDetail) -> Iterator[RenderableType]:
+    began_ms = detail.request.received_at_ms if detail.request else 0
+    for stream in detail.streams:
+        cut = ", truncated" if stream.truncated else ""
+        yield Text(f"  {stream.kind}: {stream.size:,} bytes in {stream.chunks:,} chunks{cut}")
+        chunks = list(zip(stream.offsets, stream.split_chunks(), strict=True))
+        for (offset, _), (at_ms, chunk) in chunks[:_SHOWN_CHUNKS]:
+            yield _format_chunk(offset, at_ms - began_ms, chunk)
+        if (more := len(chunks) - _SHOWN_CHUNKS) > 0:
+            yield Text(
+                f"    … and {more:,} more chunks: --stream {stream.kind} writes all bytes",
+                style="dim",
+            )
+
+
+def _format_chunk(offset: int, after_ms: int, chunk: bytes) -> Text:
+    preview = " ".join(chunk[:_PREVIEW_BYTES].decode("utf-8", "replace").split())
+    line = Text.assemble((f"    {offset:>8} +{after_ms:>6} ms  ", "dim"), preview)
+    line.no_wrap, line.overflow = True, "ellipsis"
+    return line
+
+
+# Values
+
+
+def _read_status(finish: TraceFinish | None) -> str:
+    return finish.status if finish else "running"
+
+
+def _style_status(text: str, status: str = "") -> Text:
+    return Text(text, style=_STATUS_STYLES.get(status or text, "cyan"))
+
+
+def _local_time(at_ms: int) -> datetime:
+    """Convert to the time zone of this machine."""
+    return datetime.fromtimestamp(at_ms / 1000).astimezone()
+
+
+def _format_duration(ms: int) -> str:
+    return f"{ms:,} ms" if ms < 10_000 else f"{ms / 1000:,.1f} s"

@@ -1,0 +1,1 @@
+"""Number of input tokens of a request: counted by the provider, or estimated."""

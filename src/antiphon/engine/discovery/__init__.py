@@ -1,0 +1,1 @@
+"""Model discovery: the models that a provider's own list names."""

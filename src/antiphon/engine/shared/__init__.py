@@ -1,0 +1,1 @@
+"""What gateways tell each other of providers: cool-downs, circuit breakers, rejected parameters."""

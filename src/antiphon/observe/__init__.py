@@ -1,0 +1,1 @@
+"""Usage, cost and limits of clients."""

@@ -1,0 +1,66 @@
+"""Accounting of an engine: the limits of its clients, and the recorder of their usage."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from antiphon.config import Config
+from antiphon.engine.runtime import Runtime
+from antiphon.engine.tracing import Accounting
+from antiphon.observe.counters import LimitCounters, MemoryLimitCounters
+from antiphon.observe.limits import ClientLimiter
+from antiphon.observe.recorder import UsageRecorder
+from antiphon.observe.redis_counters import RedisLimitCounters
+from antiphon.pipeline.log import Entry
+from antiphon.store.store import Store
+from antiphon.store.usage.usage_table import COUNTS, HOUR_S
+
+_COST = COUNTS.index("cost")
+_MONTH_HOURS = 31 * 24
+
+
+async def start_accounting(
+    config: Config,
+    store: Store,
+    runtime: Runtime,
+    emit: Callable[[Entry], None],
+    counters: LimitCounters | None = None,
+) -> UsageRecorder:
+    """Apply the limits of the configuration, and count usage in an open store until the recorder
+    is closed."""
+    counters = counters or make_counters(config, runtime)
+    if config.limits.clients:
+        await load_costs(store, counters, runtime.epoch_s())
+    accounting = apply_limits(Accounting(), config, counters, runtime, emit)
+    recorder = UsageRecorder(store.usage, accounting, emit, on_close=counters.close)
+    recorder.start()
+    return recorder
+
+
+def make_counters(config: Config, runtime: Runtime) -> LimitCounters:
+    """Make the counters of this process, or with `[shared]` those of all processes."""
+    memory = MemoryLimitCounters(runtime.monotonic, runtime.epoch_s)
+    return RedisLimitCounters(config.shared, runtime, memory) if config.shared.url else memory
+
+
+def apply_limits(
+    accounting: Accounting,
+    config: Config,
+    counters: LimitCounters,
+    runtime: Runtime,
+    emit: Callable[[Entry], None],
+) -> Accounting:
+    """Return an accounting with the limits of a configuration. Everything else is shared with the
+    one before: counters, queue and observers."""
+    limits = config.limits.clients
+    limiter = ClientLimiter(limits, counters, runtime.epoch_s, emit) if limits else None
+    return replace(accounting, limiter=limiter)
+
+
+async def load_costs(store: Store, counters: LimitCounters, now: float) -> None:
+    """Count what clients have spent this month, so that a restart does not forget it."""
+    hour = int(now) // HOUR_S
+    rows = await store.usage.read(hour - _MONTH_HOURS, hour)
+    for key, counts in rows.items():
+        counters.add_cost(key.client, key.hour * HOUR_S, counts[_COST])

@@ -1,0 +1,147 @@
+"""Usage recorder: adds ended requests to the usage table, many at a time.
+
+A request that ends is put into a queue (`Accounting.record`); the first one schedules a flush. A
+flush adds up the queue and writes one row for each hour, client, model and provider. What cannot be
+written is kept and written with the next flush.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import partial
+
+from antiphon.engine.accounting.ended_request import EndedRequest
+from antiphon.engine.tracing import Accounting
+from antiphon.errors import StoreError
+from antiphon.pipeline.log import Entry
+from antiphon.store.usage.histogram import find_bucket
+from antiphon.store.usage.usage_table import (
+    COUNTS,
+    FIRST_BUCKET,
+    HOUR_S,
+    Counts,
+    UsageKey,
+    UsageTable,
+    merge_counts,
+)
+from antiphon.wire.response import ResponseUsage
+
+FLUSH_AFTER_S = 1.0
+CLOSE_S = 5.0
+KEEP_HOURS = 400 * 24
+"""Rows are kept for thirteen months."""
+_MAX_PENDING = 10_000  # rows that wait for a store that cannot be written
+
+_REQUESTS, _FAILURES = COUNTS.index("requests"), COUNTS.index("failures")
+_INPUT, _CACHED = COUNTS.index("input_tokens"), COUNTS.index("cached_tokens")
+_CACHE_WRITE = COUNTS.index("cache_write_tokens")
+_OUTPUT, _REASONING = COUNTS.index("output_tokens"), COUNTS.index("reasoning_tokens")
+_COST, _UNPRICED = COUNTS.index("cost"), COUNTS.index("unpriced")
+
+
+class UsageRecorder:
+    """Writes the ended requests of an engine to the usage table of its store."""
+
+    def __init__(
+        self,
+        table: UsageTable,
+        accounting: Accounting,
+        emit: Callable[[Entry], None],
+        *,
+        close_s: float = CLOSE_S,
+        on_close: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
+        self._table = table
+        self.accounting = accounting
+        self._emit = emit
+        self._close_s = close_s
+        self._on_close = on_close
+        self._pending: dict[UsageKey, Counts] = {}
+        self._flushing: asyncio.Task[None] | None = None
+        self._lock = asyncio.Lock()
+        self._cleaned_hour = 0
+        self._is_closed = False
+
+    def start(self) -> None:
+        """Count requests from now on."""
+        self.accounting.observers.append(self._add)
+        self.accounting.on_queued = partial(
+            asyncio.get_running_loop().call_later, FLUSH_AFTER_S, self._begin_flush
+        )
+
+    async def close(self) -> None:
+        """Write what is queued, within a few seconds, and count nothing any more."""
+        self._is_closed = True
+        self.accounting.on_queued = None
+        try:
+            async with asyncio.timeout(self._close_s):
+                await self.flush()
+        except TimeoutError:
+            reason = "the store took too long; the usage of the last requests is lost"
+            self._emit(Entry("usage.not_written", "warning", {"reason": reason}))
+        if self._flushing is not None:
+            self._flushing.cancel()
+        if self._on_close is not None:
+            await self._on_close()
+
+    def _begin_flush(self) -> None:
+        if self._is_closed:  # a request of another configuration was the last
+            return
+        self._flushing = asyncio.get_running_loop().create_task(self.flush())
+
+    async def flush(self) -> None:
+        """Write all requests that have ended; a failure of the store is logged."""
+        async with self._lock:
+            self.accounting.drain()
+            if not self._pending:
+                return
+            rows, self._pending = self._pending, {}
+            try:
+                await self._table.add(rows)
+                await self._delete_old_rows(max(key.hour for key in rows))
+            except StoreError as error:
+                self._keep(rows)
+                reason = f"{error.message}; usage is written when the store works again"
+                self._emit(Entry("usage.not_written", "warning", {"reason": reason}))
+
+    def _add(self, ended: Sequence[EndedRequest]) -> None:
+        """Add up requests that have ended, to be written with the next flush."""
+        rows = count_requests(ended)
+        merge_counts(self._pending, ((key, tuple(counts)) for key, counts in rows.items()))
+
+    def _keep(self, rows: dict[UsageKey, Counts]) -> None:
+        for key in list(rows)[: max(0, _MAX_PENDING - len(self._pending))]:
+            merge_counts(self._pending, [(key, rows[key])])
+
+    async def _delete_old_rows(self, hour: int) -> None:
+        if hour != self._cleaned_hour:
+            self._cleaned_hour = hour
+            await self._table.delete_before(hour - KEEP_HOURS)
+
+
+def count_requests(ended: Iterable[EndedRequest]) -> dict[UsageKey, list[int]]:
+    """Add up the counts of requests, one row for each hour, client, model and provider."""
+    rows: defaultdict[UsageKey, list[int]] = defaultdict(lambda: [0] * len(COUNTS))
+    for request in ended:
+        hour = request.received_at_ms // (HOUR_S * 1000)
+        counts = rows[UsageKey(hour, request.client, request.model, request.provider)]
+        counts[_REQUESTS] += 1
+        counts[_FAILURES] += request.is_failed
+        if request.usage is not None:
+            _add_tokens(counts, request.usage)
+        counts[_COST] += request.cost or 0
+        counts[_UNPRICED] += request.cost is None
+        if request.first_event_ms is not None:
+            counts[FIRST_BUCKET + find_bucket(request.first_event_ms)] += 1
+    return rows
+
+
+def _add_tokens(counts: list[int], usage: ResponseUsage) -> None:
+    details = usage.input_tokens_details
+    counts[_INPUT] += usage.input_tokens
+    counts[_CACHED] += details.cached_tokens
+    counts[_CACHE_WRITE] += details.cache_write_tokens
+    counts[_OUTPUT] += usage.output_tokens
+    counts[_REASONING] += usage.output_tokens_details.reasoning_tokens

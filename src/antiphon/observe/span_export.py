@@ -1,0 +1,95 @@
+"""Export of spans to an OTLP receiver over HTTP, in batches and in a thread of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Protocol
+
+from antiphon.config import Config, OtelConfig
+from antiphon.engine.accounting.ended_request import EndedRequest
+from antiphon.engine.runtime import Runtime
+from antiphon.engine.tracing import Accounting
+from antiphon.observe.trace_context import take_over
+from antiphon.pipeline.log import Entry
+from antiphon.providers.registry import Provider
+
+TIMEOUT_S = 5.0
+QUEUE_SPANS = 8192
+_LOGGER = "opentelemetry"
+
+
+class SpanExport(Protocol):
+    """Exports the spans of requests until it is closed."""
+
+    def observe(self, ended: Sequence[EndedRequest]) -> None: ...
+    async def close(self) -> None: ...
+
+
+def start_spans(
+    config: Config,
+    providers: Mapping[str, Provider],
+    accounting: Accounting,
+    runtime: Runtime,
+    emit: Callable[[Entry], None],
+) -> SpanExport | None:
+    """Export spans of all requests from now on, if a receiver is configured."""
+    if not config.otel.endpoint:
+        return None
+    try:
+        export = _OTLPExport(config.otel, providers, emit)
+    except ImportError as error:
+        raise config.error_at(
+            ("otel", "endpoint"),
+            "spans need the OpenTelemetry SDK, which is not installed: run"
+            " `pip install 'antiphon[otel]'`, or remove [otel]",
+        ) from error
+    accounting.new_context = partial(take_over, new_bytes=runtime.new_nonce)
+    accounting.observers.append(export.observe)
+    return export
+
+
+class _OTLPExport:
+    def __init__(
+        self,
+        config: OtelConfig,
+        providers: Mapping[str, Provider],
+        emit: Callable[[Entry], None],
+    ) -> None:
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+        from antiphon.observe.spans import SpanFactory
+
+        exporter = OTLPSpanExporter(
+            endpoint=config.endpoint.rstrip("/") + "/v1/traces",
+            headers=config.headers,
+            timeout=TIMEOUT_S,
+        )
+        self._processor = BatchSpanProcessor(exporter, max_queue_size=QUEUE_SPANS)
+        self._make = SpanFactory(config.service_name, providers).make
+        self._log = LogForwarder(emit)
+        logging.getLogger(_LOGGER).addHandler(self._log)
+
+    def observe(self, ended: Sequence[EndedRequest]) -> None:
+        for request in ended:
+            for span in self._make(request):
+                self._processor.on_end(span)
+
+    async def close(self) -> None:
+        """Send what is queued, within a few seconds."""
+        await asyncio.to_thread(self._processor.shutdown)
+        logging.getLogger(_LOGGER).removeHandler(self._log)
+
+
+class LogForwarder(logging.Handler):
+    """Writes what the OpenTelemetry SDK reports to the log of the gateway."""
+
+    def __init__(self, emit: Callable[[Entry], None]) -> None:
+        super().__init__(logging.WARNING)
+        self._emit = emit
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._emit(Entry("spans.export", "warning", {"reason": record.getMessage()}))

@@ -1,0 +1,1 @@
+"""Runs, their event logs and their readers."""

@@ -1,0 +1,122 @@
+"""Locks of conversations: one response at a time continues a conversation, in any process.
+
+A lock begins before the history is read, and ends in the transaction that ends the response; or
+when its run is left without an end, or when the process that holds it is gone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+from antiphon.engine.engine import Engine
+from antiphon.engine.run import Run
+from antiphon.engine.services import Caller, Services
+from antiphon.errors import InvalidRequest, StoreError
+from antiphon.store.conversation import conversation_not_found
+from antiphon.wire.request import Request
+
+LEASE_S = 10.0
+_RENEW_S = 2.0
+
+
+class ConversationLocks:
+    """The locks that this process holds, and their lease."""
+
+    def __init__(self, services: Services) -> None:
+        self._store = services.store
+        self._holder = services.runtime.new_id("lock")
+        self._held: set[str] = set()
+        self._timer: asyncio.TimerHandle | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._unlocking: dict[str, asyncio.Task[None]] = {}
+        """Locks that are being ended, by conversation id."""
+
+    async def create(self, engine: Engine, request: Request, caller: Caller) -> Run:
+        """Create the run of a request with a conversation; raises `InvalidRequest` if another
+        response continues it."""
+        assert request.conversation is not None
+        response_id = engine.services.runtime.new_id("resp")
+        await self._acquire(request.conversation, response_id, caller.client)
+        release = partial(self.release, request.conversation, response_id)
+        try:
+            run = await engine.create(request, caller, response_id=response_id)
+        except BaseException:
+            release()
+            raise
+        run.on_exit = release
+        return run
+
+    def hand_over(self, response_id: str) -> None:
+        """Leave the lock to whoever runs a background response: its end releases it."""
+        self._drop(response_id)
+
+    def _drop(self, response_id: str) -> None:
+        self._held.discard(response_id)
+        if not self._held and self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def release(self, conversation_id: str, response_id: str) -> None:
+        """End a lock soon, if it was not ended with its response. May be called twice."""
+        if response_id in self._held:
+            self._drop(response_id)
+            task = self._start(self._unlock(conversation_id, response_id))
+            self._unlocking[conversation_id] = task
+
+    async def _acquire(self, conversation_id: str, response_id: str, client: str) -> None:
+        if (unlocking := self._unlocking.get(conversation_id)) is not None:
+            await asyncio.wait((unlocking,))  # the client has heard of the end already
+        if not self._held:
+            await self._store.runs.renew(self._holder, LEASE_S)
+        self._held.add(response_id)
+        try:
+            conversations = self._store.conversations
+            locked = await conversations.lock(
+                conversation_id, response_id, self._holder, client=client
+            )
+            if not locked:
+                raise _refusal(conversation_id, is_locked=locked is not None)
+        except BaseException:
+            self.release(conversation_id, response_id)
+            raise
+        self._schedule_renewal()
+
+    def _schedule_renewal(self) -> None:
+        if self._timer is None and self._held:
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(_RENEW_S, lambda: self._start(self._renew()))
+
+    def _start(self, job: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(job)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def _renew(self) -> None:
+        self._timer = None
+        with suppress(StoreError):  # the next renewal may be in time
+            await self._store.runs.renew(self._holder, LEASE_S)
+        self._schedule_renewal()
+
+    async def _unlock(self, conversation_id: str, response_id: str) -> None:
+        try:
+            with suppress(StoreError):  # it ends with the lease
+                await self._store.conversations.unlock(conversation_id, response_id)
+        finally:
+            if self._unlocking.get(conversation_id) is asyncio.current_task():
+                del self._unlocking[conversation_id]
+
+
+def _refusal(conversation_id: str, *, is_locked: bool) -> InvalidRequest:
+    if not is_locked:
+        return conversation_not_found(conversation_id)
+    return InvalidRequest(
+        f"Another response is being generated for the conversation '{conversation_id}'. Send the"
+        " request again when it has ended.",
+        param="conversation",
+        code="conversation_locked",
+    )

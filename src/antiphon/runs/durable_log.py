@@ -1,0 +1,147 @@
+"""Durable event log of a background response: readers see only what the store has.
+
+Batches are written as soon as the store is free, at most every `FLUSH_S` seconds. The last ones are
+written together with the terminal status of the response.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+import msgspec
+from msgspec.structs import replace
+
+from antiphon.errors import LeaseLost, StoreError, StoreRefused
+from antiphon.pipeline.stage import failed, terminal
+from antiphon.runs.event_log import EventLog
+from antiphon.runs.lease import conversation_of
+from antiphon.store.run_log import BEFORE_FIRST, RunStore
+from antiphon.store.turn import Turn
+from antiphon.wire.events import Event
+
+FIRST_FLUSH_S = 0.01
+"""How long the first events wait for others: a short response is written once, in its end."""
+FLUSH_S = 0.02
+RETRY_S = 1.0
+
+
+class DurableLog(EventLog):
+    """Log of a run that this process holds. `on_lost` is called when it does not any more."""
+
+    def __init__(
+        self,
+        runs: RunStore,
+        response_id: str,
+        token: int,
+        *,
+        is_streamed: bool,
+        retry_s: float = RETRY_S,
+    ) -> None:
+        super().__init__()
+        self._runs = runs
+        self._response_id = response_id
+        self._token = token
+        self._retry_s = retry_s
+        self._is_streamed = is_streamed
+        """Whether anybody may read the events: else only the end is written."""
+        self.on_lost: Callable[[], None] = _ignore
+        self.is_finished = False
+        """Whether the response has ended, or is not this process's any more."""
+        self._flushing: asyncio.Task[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+
+    def feed(self, events: Sequence[msgspec.Struct]) -> bytes:
+        if self.is_finished:  # these are the events that were written with the turn
+            return self.batches[-1].frames
+        frames = self.add(events)
+        if self._is_streamed and self._flushing is None and self._timer is None:
+            self._flush_after(FIRST_FLUSH_S)
+        return frames
+
+    def _flush_after(self, delay_s: float) -> None:
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(delay_s, self._start_flush)
+
+    def _start_flush(self) -> None:
+        self._timer = None
+        self._flushing = asyncio.get_running_loop().create_task(self._flush())
+
+    async def _flush(self) -> None:
+        """Write what is not durable yet; what comes meanwhile is written the next time."""
+        count, delay_s = len(self.batches), FLUSH_S
+        try:
+            await self._runs.append(self._response_id, self._token, self.batches[self.visible :])
+        except LeaseLost:
+            self._lose()
+            return
+        except StoreError:
+            delay_s = self._retry_s
+        else:
+            self.show(count)
+        self._flushing = None
+        if self.visible < len(self.batches) and not self.is_finishing:
+            self._flush_after(delay_s)
+
+    async def finish(self, turn: Turn, events: list[Event]) -> list[Event]:
+        """Write the turn, its terminal status and the last events at once; return these events."""
+        await self.settle()
+        self.add(events)
+        while True:
+            try:
+                await self._write_end(turn)
+            except LeaseLost:
+                self._lose()
+                return events
+            except StoreRefused as error:
+                turn, events = _too_large(turn, events, error)
+                self._replace_last(events)
+            except StoreError:  # the answer is paid for: it waits until it can be stored
+                await asyncio.sleep(self._retry_s)
+            else:
+                break
+        self.is_finished = True
+        self.show()
+        return events
+
+    async def settle(self) -> None:
+        """Write nothing more from now on but the end, and wait for what is being written."""
+        self.is_finishing = True
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._flushing is not None:
+            await asyncio.wait((self._flushing,))
+
+    @property
+    def last_seq(self) -> int:
+        """The number of the last event that is stored."""
+        return self.batches[self.visible - 1].last_seq if self.visible else BEFORE_FIRST
+
+    async def _write_end(self, turn: Turn) -> None:
+        pending = self.batches[self.visible :] if self._is_streamed else ()
+        conversation_id = conversation_of(turn.response)
+        await self._runs.finish(turn, self._token, pending, conversation_id=conversation_id)
+
+    def _replace_last(self, events: list[Event]) -> None:
+        self.sequence_number = self.batches.pop().first_seq
+        self.add(events)
+
+    def _lose(self) -> None:
+        self.is_finished = True
+        self.close()
+        self.on_lost()
+
+
+def _too_large(turn: Turn, events: list[Event], error: StoreRefused) -> tuple[Turn, list[Event]]:
+    """Make a failed response of one that cannot be stored, so that it ends all the same."""
+    ending = terminal(events)
+    if ending is None or not ending.response.output:
+        raise error
+    empty = replace(ending.response, output=())
+    event = failed(empty, code="server_error", message=error.message)
+    response = msgspec.to_builtins(event.response)
+    return replace(turn, status="failed", output=(), response=response), [event]
+
+
+def _ignore() -> None:
+    return

@@ -1,0 +1,110 @@
+"""Lease of a process on the runs it has begun, and the end of runs whose process is gone."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+import msgspec
+from msgspec.structs import replace
+
+from antiphon.errors import LeaseLost, StoreError
+from antiphon.store.run_log import BEFORE_FIRST, ClaimedRun, LoggedBatch, RenewedRuns, RunStore
+from antiphon.wire.events import HostedToolEvent
+from antiphon.wire.items import Document
+from antiphon.wire.response import ResponseUsage
+from antiphon.wire.sse import SSEEncoder
+
+PROCESS_LOST = "The gateway that generated this response stopped."
+_RENEW_S = 1.0
+_NO_USAGE = msgspec.to_builtins(ResponseUsage())
+
+
+class ProcessLease:
+    """One lease for all runs of this process, renewed while it has any."""
+
+    def __init__(
+        self, runs: RunStore, holder: str, lease_s: float, on_request: Callable[[RenewedRuns], None]
+    ) -> None:
+        """`on_request` is called with what other processes have requested of the runs."""
+        self.holder = holder
+        self._runs = runs
+        self._lease_s = lease_s
+        self._on_request = on_request
+        self._held: set[str] = set()
+        self._renewing: asyncio.Task[None] | None = None
+
+    async def hold(self, response_id: str) -> None:
+        """Hold the lease before a run begins; raises `StoreError`."""
+        if not self._held:
+            await self._runs.renew(self.holder, self._lease_s)
+        self.hold_soon(response_id)
+
+    def hold_soon(self, response_id: str) -> None:
+        """Hold the lease of a run without waiting for the store."""
+        self._held.add(response_id)
+        if self._renewing is None or self._renewing.done():
+            self._renewing = asyncio.get_running_loop().create_task(self._renew())
+
+    def release(self, response_id: str) -> None:
+        self._held.discard(response_id)
+
+    async def renew(self) -> None:
+        """Extend the lease now, if there are runs that need it; raises `StoreError`."""
+        if self._held:
+            self._on_request(await self._runs.renew(self.holder, self._lease_s))
+
+    async def close(self) -> None:
+        """End the lease: whatever is left is ended by another process."""
+        task, self._renewing = self._renewing, None
+        if task is not None:
+            task.cancel()
+            await asyncio.wait((task,))
+            with suppress(StoreError):  # it expires by itself
+                await self._runs.renew(self.holder, 0)
+
+    async def _renew(self) -> None:
+        interval_s = min(_RENEW_S, self._lease_s / 3)
+        while self._held:
+            with suppress(StoreError):  # the next renewal may be in time
+                await self.renew()
+            await asyncio.sleep(interval_s)
+
+
+async def end_run(runs: RunStore, run: ClaimedRun, *, is_cancelled: bool) -> Document:
+    """End a run that is not generated any more; return the response."""
+    turn = run.turn
+    status = "cancelled" if is_cancelled else "failed"
+    error = None if is_cancelled else {"code": "server_error", "message": PROCESS_LOST}
+    ending = {"status": status, "error": error, "output_text": "", "usage": _NO_USAGE}
+    response = {**turn.response, **ending}
+    turn = replace(turn, status=status, response=response)
+    batches = _final_batches(run, response) if run.start.is_streamed else ()
+    with suppress(LeaseLost):  # it was deleted meanwhile
+        await runs.finish(turn, run.token, batches, conversation_id=conversation_of(response))
+    return response
+
+
+def conversation_of(response: Document) -> str | None:
+    """Return the id of the conversation that a response belongs to."""
+    conversation = response.get("conversation")
+    return None if conversation is None else conversation["id"]
+
+
+def _final_batches(run: ClaimedRun, response: Document) -> Sequence[LoggedBatch]:
+    """Make the terminal event after the last one in the log; first events, if there are none."""
+    encoder = SSEEncoder()
+    encoder.sequence_number = run.last_seq + 1
+    kind = "response.incomplete" if response["status"] == "cancelled" else "response.failed"
+    events: list[msgspec.Struct] = [HostedToolEvent(kind, {"response": response})]
+    if run.last_seq == BEFORE_FIRST:
+        begun = {**run.turn.response, "status": "in_progress"}
+        events = [
+            HostedToolEvent("response.created", {"response": begun}),
+            HostedToolEvent("response.in_progress", {"response": begun}),
+            *events,
+        ]
+    first = encoder.sequence_number
+    frames = encoder.feed(events)
+    return [LoggedBatch(first, encoder.sequence_number - 1, frames)]

@@ -1,0 +1,98 @@
+"""Tails: readers of an event log from any sequence number on, in this process or another one."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from antiphon.core.diagnostic import Diagnostic
+from antiphon.runs.driver import Reader
+from antiphon.runs.event_log import EventLog, frames_after, without_obfuscation
+from antiphon.store.run_log import UNFINISHED, EventPage, EventWatch, LoggedBatch
+
+
+class Tail:
+    """What `LogTail` and `StoreTail` share: a source of events, as a `RunDriver` is one."""
+
+    def __init__(self, after: int, *, keep_obfuscation: bool = True) -> None:
+        """`after` is the number of the last event that the reader has; -1 for none."""
+        self.first = (b"", after, False)
+        self._after = after
+        self._keep_obfuscation = keep_obfuscation
+
+    def add_diagnostic(self, diagnostic: Diagnostic) -> None:
+        """Drop it: what the run sends to another reader is no fact of the run."""
+
+    async def follow(self, reader: Reader) -> None:
+        raise NotImplementedError
+
+    async def leave(self) -> None:
+        """Do nothing: a run does not depend on its tails."""
+
+    async def _send(self, reader: Reader, batch: LoggedBatch, is_last: bool) -> None:
+        frames = frames_after(batch, self._after)
+        if not self._keep_obfuscation:
+            frames = without_obfuscation(frames)
+        self._after = batch.last_seq
+        await reader.send(frames, batch.last_seq, is_last)
+
+
+class LogTail(Tail):
+    """Reads the log of a run in this process."""
+
+    def __init__(self, log: EventLog, after: int, *, keep_obfuscation: bool = True) -> None:
+        super().__init__(after, keep_obfuscation=keep_obfuscation)
+        self._log = log
+
+    async def follow(self, reader: Reader) -> None:
+        log, index = self._log, 0
+        while True:
+            while index < log.visible:
+                batch = log.batches[index]
+                index += 1
+                is_last = log.has_ended and index == len(log.batches)
+                if batch.last_seq > self._after:
+                    await self._send(reader, batch, is_last)
+                if is_last:
+                    return
+            if log.is_closed:
+                raise ConnectionAbortedError("The response was deleted, or its run was taken over.")
+            await log.wait()
+
+
+class StoreTail(Tail):
+    """Reads the log in the store: of a run that has ended, or of one in another process."""
+
+    def __init__(
+        self,
+        read: Callable[[int], Awaitable[EventPage | None]],
+        page: EventPage,
+        after: int,
+        *,
+        watch: Callable[[], EventWatch],
+        keep_obfuscation: bool = True,
+    ) -> None:
+        """`read` returns the events after a number; `page` is what it has returned first."""
+        super().__init__(after, keep_obfuscation=keep_obfuscation)
+        self._read = read
+        self._page = page
+        self._watch = watch
+
+    async def follow(self, reader: Reader) -> None:
+        watch = self._watch()  # before the next reading, so that no event is missed
+        try:
+            await self._follow(reader, watch)
+        finally:
+            watch.close()
+
+    async def _follow(self, reader: Reader, watch: EventWatch) -> None:
+        page: EventPage | None = self._page
+        while page is not None:
+            for batch in page.batches:
+                is_last = page.status not in UNFINISHED and batch.last_seq == page.last_seq
+                await self._send(reader, batch, is_last)
+            if page.status not in UNFINISHED and self._after >= page.last_seq:
+                return
+            if not page.batches:
+                await watch.wait()
+            page = await self._read(self._after)
+        raise ConnectionAbortedError("The response was deleted.")

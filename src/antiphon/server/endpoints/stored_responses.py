@@ -1,0 +1,180 @@
+"""/v1/responses/{response_id}: retrieve, stream, cancel or delete a response; list its input."""
+
+from __future__ import annotations
+
+import asyncio
+
+from antiphon.errors import InvalidRequest
+from antiphon.runs.driver import RunDriver
+from antiphon.server.endpoints.context import Context
+from antiphon.server.endpoints.query import Query
+from antiphon.server.endpoints.tails import NO_EVENTS, find_tail, stream_response
+from antiphon.server.http import HTTPResponse, json_response
+from antiphon.store.chain import build_history
+from antiphon.store.run_log import UNFINISHED
+from antiphon.store.turn import Turn
+from antiphon.wire.items import Document
+from antiphon.wire.listed_item import list_items
+
+_CANCEL_POLL_S = 0.1
+_END_WAIT_S = 5.0
+"""How long the end of a response is waited for that is cancelled elsewhere, or being stored."""
+
+
+async def retrieve(context: Context) -> HTTPResponse:
+    query = Query(context.http.query)
+    if query.boolean("stream", False) and context.http.method == "GET":
+        return await _resume(context, query)
+    driver = _find_live(context)
+    if driver is not None:
+        return json_response(driver.run.prepared.response)
+    return json_response((await _load(context)).response)
+
+
+async def delete(context: Context) -> HTTPResponse:
+    """Delete a response; one that is still being generated ends."""
+    response_id, client = context.ids["response_id"], context.caller.client
+    driver = _find_live(context)
+    if driver is not None and driver.task is not None and not driver.delete():
+        await asyncio.wait((driver.task,), timeout=_END_WAIT_S)
+    found = await context.service.live.store.delete(response_id, client=client)
+    if driver is None and not found:
+        raise _not_found(response_id)
+    return json_response({"id": response_id, "object": "response", "deleted": True})
+
+
+async def _cancel_live(driver: RunDriver) -> None:
+    """Cancel a background response of this process, and wait for its end."""
+    _check_background(driver.run.prepared.request.background)
+    driver.cancel()
+    assert driver.task is not None
+    await asyncio.wait((driver.task,))
+
+
+async def cancel(context: Context) -> HTTPResponse:
+    """Cancel a background response; one that has ended is returned as it is."""
+    response_id, client = context.ids["response_id"], context.caller.client
+    live = context.service.live
+    if (driver := _find_live(context)) is not None:
+        await _cancel_live(driver)
+        return json_response((await _load(context)).response)
+    turn = await _load(context)
+    _check_background(turn.response.get("background"))
+    if turn.status not in UNFINISHED:
+        return json_response(turn.response)
+    await live.store.runs.request_cancel(response_id, client=client)
+    if (response := await live.background.cancel_queued(response_id)) is not None:
+        return json_response(response)
+    return json_response((await _wait_for_end(context)).response)
+
+
+async def list_input_items(context: Context) -> HTTPResponse:
+    """List what the model was given: the input, after the turns that it continues."""
+    query = Query(context.http.query)
+    limit = query.integer("limit", 20, minimum=1, maximum=100)
+    is_ascending = query.choice("order", "desc", ("asc", "desc")) == "asc"
+    items = await _load_input(context)
+    if not is_ascending:
+        items.reverse()
+    if (after := query.text("after")) is not None:
+        items = _items_after(items, after)
+    page = items[:limit]
+    return json_response(
+        {
+            "object": "list",
+            "data": page,
+            "first_id": page[0]["id"] if page else None,
+            "last_id": page[-1]["id"] if page else None,
+            "has_more": len(items) > limit,
+        }
+    )
+
+
+async def _resume(context: Context, query: Query) -> HTTPResponse:
+    """Stream the events after a number, then those to come."""
+    response_id = context.ids["response_id"]
+    after = query.integer("starting_after", NO_EVENTS, minimum=NO_EVENTS)
+    keeps = query.boolean("include_obfuscation", True)
+    tail = await find_tail(context, response_id, after, keep_obfuscation=keeps)
+    is_streamed = tail is not None and await _is_streamed(context)
+    if tail is None or not is_streamed:
+        if _find_live(context) is None:
+            await _load(context)
+        raise InvalidRequest(
+            f"Response '{response_id}' cannot be streamed: only a response that was created with"
+            " `background` and `stream` can, for a limited time after its end.",
+            param="stream",
+            code="invalid_value",
+        )
+    return stream_response(context, tail, {})
+
+
+async def _is_streamed(context: Context) -> bool:
+    driver = _find_live(context)
+    if driver is not None:
+        return driver.run.prepared.request.stream
+    turn = await _load(context)
+    return bool(turn.response.get("background"))
+
+
+async def _load_input(context: Context) -> list[Document]:
+    live, client = context.service.live, context.caller.client
+    driver = _find_live(context)
+    if driver is not None:
+        prepared = driver.run.prepared
+        turn = prepared.make_turn(prepared.response, "")
+    else:
+        turn = await _load(context)
+    turns: list[Turn] = []
+    if turn.previous_response_id is not None:
+        turns = await live.store.chain(turn.previous_response_id, client=client)
+    items = [item for each in turns for item in list_items(build_history([each]), each.id)]
+    return [*items, *list_items(turn.input, turn.id)]
+
+
+def _items_after(items: list[Document], after: str) -> list[Document]:
+    for index, item in enumerate(items):
+        if item["id"] == after:
+            return items[index + 1 :]
+    raise InvalidRequest(
+        f"`after` must be the id of an item in the list, not {after[:80]!r}.",
+        param="after",
+        code="invalid_value",
+    )
+
+
+async def _wait_for_end(context: Context) -> Turn:
+    """Wait for the process that generates a response to cancel it."""
+    for _ in range(round(_END_WAIT_S / _CANCEL_POLL_S)):
+        turn = await _load(context)
+        if turn.status not in UNFINISHED:
+            break
+        await asyncio.sleep(_CANCEL_POLL_S)
+    return turn
+
+
+def _find_live(context: Context) -> RunDriver | None:
+    return context.service.live.find(context.ids["response_id"], context.caller.client)
+
+
+async def _load(context: Context) -> Turn:
+    response_id = context.ids["response_id"]
+    store = context.service.live.store
+    turn = await store.load(response_id, client=context.caller.client)
+    if turn is None:
+        raise _not_found(response_id)
+    return turn
+
+
+def _not_found(response_id: str) -> InvalidRequest:
+    return InvalidRequest(
+        f"Response with id '{response_id[:80]}' not found.", code="not_found", status=404
+    )
+
+
+def _check_background(is_background: object) -> None:
+    if not is_background:
+        raise InvalidRequest(
+            "Cannot cancel a synchronous response: it was not created with `background`.",
+            code="invalid_value",
+        )

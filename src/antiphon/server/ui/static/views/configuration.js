@@ -1,0 +1,75 @@
+// Configuration: the settings in effect with file and line; checking the file on disk and reloading it.
+
+import { get, post } from "../api.js";
+import { fill, h } from "../dom.js";
+import { plural } from "../format.js";
+import { card, copyable, head, table } from "../widgets.js";
+
+export const title = "Configuration";
+
+export async function show(root, context) {
+  let { file, settings } = await get("config", null, context.signal);
+  const result = h("div", { role: "status" });
+  const all = h("input", { type: "checkbox", checked: context.query.get("all") === "1", onchange: () => {
+    context.replaceQuery({ all: all.checked ? "1" : "" });
+    draw();
+  } });
+  const list = h("div", { class: "stack" });
+  const draw = () => fill(list, makeTables(settings, file, all.checked));
+  const reread = async () => {
+    ({ file, settings } = await get("config", null, context.signal));
+    draw();
+  };
+  fill(root,
+    head("Configuration", file ? h("span", null, "The settings in effect, from ", copyable(file)) : "No file: API keys in the environment enable their providers. Everything else is a default.",
+      h("button", { type: "button", disabled: !file, onclick: () => check(result, context) }, "Check the file"),
+      h("button", { type: "button", disabled: !file, onclick: () => reload(result, context, reread) }, "Reload the file")),
+    result, h("p", null, h("label", { class: "switch" }, all, " Show defaults as well")), list);
+  draw();
+}
+
+async function check(result, context) {
+  fill(result, h("p", { class: "muted" }, "Checking…"));
+  const { problems } = await (await post("config/check", {}, context.signal)).json();
+  fill(result, problems.length === 0
+    ? h("p", { class: "banner good" }, "The file is valid. Reload it to apply changes in it.")
+    : listProblems(problems));
+}
+
+/** Reload the file, and call `reread` if the gateway uses it now. */
+async function reload(result, context, reread) {
+  fill(result, h("p", { class: "muted" }, "Reloading…"));
+  try {
+    const { problems, needs_restart: later = [], replaces_workers: workers } = await (await post("config/reload", {}, context.signal)).json();
+    fill(result, problems.length > 0 ? listProblems(problems) : h("div", { class: "banner good" },
+      h("p", null, workers
+        ? "The file is valid. The workers are replaced one by one, and new requests use it then."
+        : "Reloaded. New requests use the file; those that are running end as they began."),
+      later.length > 0 && h("p", null, "Changed, but in effect only after a restart: ", h("code", null, later.join(", ")))));
+    if (problems.length === 0) await reread();
+  } catch (error) {
+    if (error.name !== "AbortError") fill(result, h("p", { class: "failure", role: "alert" }, error.message));
+  }
+}
+
+function listProblems(problems) {
+  return h("div", { class: "failure", role: "alert" },
+    h("p", null, h("strong", null, `${plural(problems.length, "problem")} in the file. What is in effect has not changed.`)),
+    h("ul", null, problems.map((each) => h("li", null, each))));
+}
+
+function makeTables(settings, file, withDefaults) {
+  const shown = settings.filter((each) => withDefaults || !each.default || each.line);
+  if (shown.length === 0) return h("p", { class: "muted" }, "Every setting has its default.");
+  const groups = Map.groupBy(shown, (each) => each.table.join("."));
+  return [...groups].map(([name, group]) => card(name ? `[${name}]` : "Top level", table(name || "top level", [
+    { name: "Key", cell: (each) => h("code", null, each.key) },
+    { name: "Value", class: "grow", cell: (each) => h("code", { class: "setting" }, JSON.stringify(each.value)) },
+    { name: "From", class: "right", cell: (each) => origin(each, file) },
+  ], group)));
+}
+
+function origin(setting, file) {
+  if (setting.line) return copyable(`${file}:${setting.line}`, `line ${setting.line}`);
+  return h("span", { class: "muted" }, setting.default ? "default" : "command line or program");
+}

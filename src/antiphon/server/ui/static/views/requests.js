@@ -1,0 +1,153 @@
+// Requests: a live table whose filters are the address of the page.
+
+import { get, listen } from "../api.js";
+import { fill, h, perFrame } from "../dom.js";
+import { answeredBy, clock, compact, count, duration, fullTime, money, percent } from "../format.js";
+import { copyable, empty, head, link, status, table, tableRow, to } from "../widgets.js";
+
+export const title = "Requests";
+
+const FILTERS = ["client", "model", "provider", "code"];
+const STATUSES = [
+  ["", "any status"], ["running", "running"], ["completed", "completed"], ["failed,rejected", "failed or rejected"],
+  ["incomplete", "incomplete"], ["cancelled", "cancelled"],
+];
+const TIMES = [["", "any time"], ["15m", "last 15 minutes"], ["1h", "last hour"], ["24h", "last day"], ["7d", "last week"]];
+const MAX_ROWS = 1000;
+
+const COLUMNS = [
+  { name: "Received", class: "time", cell: (row) => h("a", { href: to(`requests/${row.request_id}`), title: fullTime(row.received_at_ms) }, clock(row.received_at_ms)) },
+  { name: "Status", class: "state", cell: (row) => status(row.status ?? "running") },
+  { name: "Model", class: "grow", cell: (row) => [h("div", { class: "strong" }, row.model || "–"), answered(row)] },
+  { name: "Client", class: "client", cell: (row) => row.client ?? h("span", { class: "muted" }, "unknown") },
+  { name: "Tokens", class: "number", cell: tokens },
+  { name: "Cost", class: "number cost", cell: (row) => money(row.cost) },
+  { name: "Duration", class: "number", cell: timing },
+  { name: "Request", class: "id", cell: (row) => copyable(row.request_id) },
+];
+
+function answered(row) {
+  if (row.code) return h("div", { class: "small bad-text", title: row.message }, h("code", null, row.code), " ", row.message);
+  const by = answeredBy(row);
+  return h("div", { class: "small muted" }, by && by !== row.model ? `→ ${by}` : "", row.attempts > 1 && h("span", { class: "nowrap" }, ` · ${row.attempts} attempts`));
+}
+
+function timing(row) {
+  const first = row.first_output_at_ms && h("div", { class: "small muted", title: "to the first output" }, `first ${duration(row.first_output_at_ms - row.received_at_ms)}`);
+  return [h("div", null, duration(row.duration_ms)), first];
+}
+
+function tokens(row) {
+  if (row.input_tokens === undefined) return "–";
+  const cached = row.cached_tokens ? h("div", { class: "small muted" }, `${percent(row.cached_tokens, row.input_tokens)} cached`) : null;
+  return [h("div", { title: `${count(row.input_tokens)} in, ${count(row.output_tokens)} out` }, `${compact(row.input_tokens)} → ${compact(row.output_tokens)}`), cached];
+}
+
+export async function show(root, context) {
+  const filter = Object.fromEntries(context.query);
+  const body = h("div", { class: "fade" });
+  const form = makeFilters(filter, context);
+  fill(root, head("Requests", "Every request, rejected ones included. New ones appear at the top."), form, body);
+  get("choices", null, context.signal).then((choices) => addChoices(form, choices), () => {});
+  const page = await get("requests", { ...filter, before: "" }, context.signal);
+  const list = new RequestList(body, page, filter, context);
+  const stop = listen({ ...filter, view: "requests" }, { rows: (event) => list.update(event), state: context.setLive });
+  context.onKey = (key) => list.onKey(key);
+  return stop;
+}
+
+class RequestList {
+  constructor(root, page, filter, context) {
+    this.root = root;
+    this.filter = filter;
+    this.context = context;
+    this.rows = new Map(page.rows.map((row) => [row.seq, row]));
+    this.next = page.next;
+    this.traced = page.traced;
+    this.draw = perFrame(() => this.drawNow());
+    this.drawNow();
+  }
+
+  update({ rows, missed }) {
+    if (missed) return this.context.reload();
+    for (const row of rows) this.rows.set(row.seq, row);
+    return this.draw();
+  }
+
+  drawNow() {
+    const rows = [...this.rows.values()].sort((one, other) => other.seq - one.seq).slice(0, MAX_ROWS);
+    if (rows.length === 0) return fill(this.root, this.nothing());
+    const known = this.root.querySelector("tbody");
+    const properties = (row) => ({ "data-seq": row.seq, class: row.failed ? "failed" : "", onclick: (event) => this.open(event, row) });
+    if (!known) return fill(this.root, table("Requests", COLUMNS, rows, properties), this.moreButton());
+    const old = new Map([...known.rows].map((element) => [element.dataset.seq, element]));
+    const focused = document.activeElement?.closest?.("tr")?.dataset.seq;
+    known.replaceChildren(...rows.map((row) => {
+      const element = old.get(String(row.seq));
+      if (element?.changed === row.changed) return element;
+      const made = tableRow(COLUMNS, row, { ...properties(row), class: `${row.failed ? "failed" : ""} fresh` });
+      made.changed = row.changed;
+      return made;
+    }));
+    if (focused) this.focus(known.querySelector(`tr[data-seq="${focused}"]`));
+    return this.root.querySelector(".more")?.replaceWith(this.moreButton());
+  }
+
+  nothing() {
+    if (!this.traced) return empty("Requests are not traced", "Set enabled = true in [trace] of the configuration, and restart the gateway.");
+    if (Object.keys(this.filter).length > 0) return empty("No request matches", "New requests that match appear here by themselves.", link("requests", null, "Remove all filters"));
+    return empty("No requests yet", "Send one from the playground, or connect a client: the Now view has ready snippets.", link("playground", null, "Open the playground"));
+  }
+
+  moreButton() {
+    return h("p", { class: "more" }, this.next && h("button", { type: "button", onclick: () => this.loadMore() }, "Older requests"));
+  }
+
+  async loadMore() {
+    const page = await get("requests", { ...this.filter, before: this.next }, this.context.signal);
+    page.rows.forEach((row) => this.rows.set(row.seq, row));
+    this.next = page.next;
+    this.draw();
+  }
+
+  open(event, row) {
+    if (event.target.closest("a, button") || getSelection()?.toString()) return;
+    this.context.navigate(to(`requests/${row.request_id}`));
+  }
+
+  focus(element) {
+    element?.querySelector("a")?.focus();
+  }
+
+  onKey(key) {
+    if (key === "/") return document.querySelector(".filters input")?.focus();
+    const rows = [...this.root.querySelectorAll("tbody tr")];
+    const at = rows.indexOf(document.activeElement?.closest?.("tr"));
+    if (key === "j") this.focus(rows[Math.min(at + 1, rows.length - 1)]);
+    if (key === "k") this.focus(rows[Math.max(at - 1, 0)]);
+    return undefined;
+  }
+}
+
+function makeFilters(filter, context) {
+  const change = () => {
+    const chosen = Object.fromEntries([...new FormData(form)].filter(([, value]) => value));
+    context.navigate(to("requests", chosen));
+  };
+  const options = (entries, chosen) => entries.concat(entries.some(([value]) => value === chosen) ? [] : [[chosen, chosen]])
+    .map(([value, name]) => h("option", { value, selected: value === chosen }, name));
+  const form = h("form", { class: "filters", role: "search", onsubmit: (event) => { event.preventDefault(); change(); } },
+    FILTERS.map((name) => h("label", null, h("span", null, name), h("input", {
+      name, value: filter[name] ?? "", list: `choices-${name}`, autocomplete: "off", spellcheck: "false", placeholder: `any ${name}`, onchange: change,
+    }), h("datalist", { id: `choices-${name}` }))),
+    h("label", null, h("span", null, "status"), h("select", { name: "status", onchange: change }, options(STATUSES, filter.status ?? ""))),
+    h("label", null, h("span", null, "time"), h("select", { name: "since", onchange: change }, options(TIMES, filter.since ?? ""))),
+    Object.keys(filter).length > 0 && link("requests", null, "Clear"));
+  return form;
+}
+
+function addChoices(form, choices) {
+  for (const name of FILTERS) {
+    fill(form.querySelector(`#choices-${name}`), (choices[name] ?? []).map((value) => h("option", { value })));
+  }
+}

@@ -1,0 +1,1 @@
+"""WebSocket connections to /v1/responses: frames, lanes, recent turns; and aiohttp's side of it."""

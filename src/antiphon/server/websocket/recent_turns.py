@@ -1,0 +1,116 @@
+"""Recent turns of one connection: what its next requests may continue although it is not stored.
+
+A connection remembers those of its turns that are not stored, so that its client can continue them.
+What it does not remember is looked up in the store. Each turn holds the one before it: a chain that
+is in use never loses its beginning, however many turns it has.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Collection, Iterable, Iterator
+from typing import NamedTuple
+
+from antiphon.store.chain import TurnSource
+from antiphon.store.item_references import read_reference_id
+from antiphon.store.store import Turn
+from antiphon.wire.items import Document
+
+MAX_TURNS = 64
+"""Responses that can be continued; the ones before them are kept as their history."""
+MAX_BYTES = 32 * 1024 * 1024
+"""JSON of all turns together."""
+
+
+class RecentTurn(NamedTuple):
+    """A turn, and the one before it if the connection remembers that as well."""
+
+    turn: Turn
+    size: int
+    lane: str | None
+    parent: RecentTurn | None
+
+    def with_ancestors(self) -> Iterator[RecentTurn]:
+        """Yield the turn and those before it that the connection remembers, newest first."""
+        each: RecentTurn | None = self
+        while each is not None:
+            yield each
+            each = each.parent
+
+
+class RecentTurns:
+    """The `TurnSource` of a connection: its own turns first, then the store."""
+
+    def __init__(
+        self, store: TurnSource, *, max_turns: int = MAX_TURNS, max_bytes: int = MAX_BYTES
+    ) -> None:
+        self._store = store
+        self._max_turns = max_turns
+        self._max_bytes = max_bytes
+        self._turns: OrderedDict[str, RecentTurn] = OrderedDict()
+
+    def find(self, response_id: str | None) -> RecentTurn | None:
+        """Find a turn that is about to be continued, and may be forgotten until that is over."""
+        return None if response_id is None else self._turns.get(response_id)
+
+    def add(
+        self, turn: Turn, size: int, lane: str | None, parent: RecentTurn | None = None
+    ) -> None:
+        """Remember a turn; `size` is that of its JSON. The oldest ones are forgotten for it."""
+        self._turns[turn.id] = RecentTurn(turn, size, lane, parent)
+        while len(self._turns) > self._max_turns or self._count_bytes() > self._max_bytes:
+            self._turns.popitem(last=False)
+
+    def evict(self, response_id: str, lane: str | None) -> None:
+        """Forget a turn because its continuation failed, unless another lane continued it."""
+        found = self._turns.get(response_id)
+        if found is not None and found.lane == lane:
+            del self._turns[response_id]
+
+    async def chain(self, response_id: str, *, client: str = "") -> list[Turn]:
+        recent = self._turns.get(response_id)
+        if recent is None:
+            return await self._store.chain(response_id, client=client)
+        self._turns.move_to_end(response_id)
+        turns = [each.turn for each in recent.with_ancestors()]
+        turns.reverse()
+        first = turns[0].previous_response_id
+        older = [] if first is None else await self._store.chain(first, client=client)
+        return [*older, *turns]
+
+    async def load_items(
+        self, item_ids: Collection[str], *, client: str = ""
+    ) -> dict[str, Document]:
+        found = self._find_items(set(item_ids))
+        missing = [id for id in item_ids if id not in found]
+        if missing:
+            found |= await self._store.load_items(missing, client=client)
+        return found
+
+    def _find_items(self, wanted: set[str]) -> dict[str, Document]:
+        """Find items by id: output items before input items, newer turns before older ones."""
+        turns = [each.turn for each in self._all()]
+        found: dict[str, Document] = {}
+        _collect(wanted, (item for turn in turns for item in turn.output), found)
+        _collect(wanted, (item for turn in turns for item in turn.input), found)
+        return found
+
+    def _all(self) -> list[RecentTurn]:
+        """Every turn that is held, as itself or as the history of another; newer ones first."""
+        seen: dict[str, RecentTurn] = {}
+        for recent in reversed(self._turns.values()):
+            for each in recent.with_ancestors():
+                if each.turn.id in seen:
+                    break
+                seen[each.turn.id] = each
+        return [*seen.values()]
+
+    def _count_bytes(self) -> int:
+        return sum(each.size for each in self._all())
+
+
+def _collect(wanted: set[str], items: Iterable[Document], found: dict[str, Document]) -> None:
+    for item in items:
+        id = item.get("id")
+        if isinstance(id, str) and id in wanted and read_reference_id(item) is None:
+            found.setdefault(id, item)

@@ -1,0 +1,112 @@
+"""Worker processes: forked from a parent without threads, ready when they say so, and stopped by
+signals or by the end of the parent."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from math import inf
+
+from antiphon.config import Config
+from antiphon.server.workers.listeners import Listeners
+
+RETIRE = signal.SIGUSR1
+"""Finish what has begun, because another worker has taken over."""
+_RESET = (signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD, RETIRE)
+
+
+@dataclass(frozen=True)
+class Place:
+    """What a worker gets from its parent."""
+
+    number: int
+    """Counts from 1; a replacement has the number of its predecessor."""
+    listeners: Listeners
+    parent: int
+    """A pipe that is readable when the parent is gone."""
+    _report: int
+
+    def report_ready(self) -> None:
+        """Tell the parent that the worker accepts connections."""
+        os.write(self._report, b"1")
+
+    def report_retired(self) -> None:
+        """Tell the parent that the worker accepts no further connections."""
+        os.close(self._report)
+
+
+@dataclass(eq=False)
+class WorkerProcess:
+    """A worker, as its parent sees it."""
+
+    pid: int
+    place: int
+    config: Config
+    report: int
+    """A pipe: readable when the worker is ready, at its end when the worker accepts no further
+    connections, or has ended."""
+    started_at: float = field(default_factory=time.monotonic)
+    is_ready: bool = False
+    is_retired: bool = False
+    is_accepting: bool = True
+    kill_at: float = inf
+
+    def read_report(self) -> bool:
+        """Whether the worker has reported that it is ready; False at the end of the pipe."""
+        self.is_accepting = bool(os.read(self.report, 1))
+        return self.is_accepting
+
+    def send(self, number: int, patience_s: float) -> None:
+        """Send a signal after which the worker should end in time."""
+        self.is_retired = True
+        self.kill_at = min(self.kill_at, time.monotonic() + patience_s)
+        os.kill(self.pid, number)
+
+    def reap(self) -> int | None:
+        """Return the exit code of a worker that has ended, a negative one for a signal."""
+        pid, status = os.waitpid(self.pid, os.WNOHANG)
+        return os.waitstatus_to_exitcode(status) if pid else None
+
+
+def fork_worker(
+    number: int,
+    config: Config,
+    listeners: Listeners,
+    parent: int,
+    close_inherited: Callable[[], None],
+    work: Callable[[Config, Place], int],
+) -> WorkerProcess:
+    """Start a worker that runs `work`; `close_inherited` closes what is the parent's own."""
+    report, report_end = os.pipe()
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, (*_RESET, signal.SIGINT))
+    pid = os.fork()
+    if pid == 0:
+        os.close(report)
+        close_inherited()
+        signal.set_wakeup_fd(-1)
+        for each in _RESET:
+            signal.signal(each, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the parent, too
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+        _run_and_exit(lambda: work(config, Place(number, listeners, parent, report_end)))
+    signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+    os.close(report_end)
+    return WorkerProcess(pid, number, config, report)
+
+
+def _run_and_exit(work: Callable[[], int]) -> None:
+    """Run the work of a worker, and never return to the code of the parent."""
+    code = 1
+    try:
+        code = work()
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)

@@ -1,0 +1,1 @@
+"""Work on whole stores: their state, migrations, copies and pruning (`antiphon store`)."""

@@ -1,0 +1,131 @@
+"""Conversations: stored lists of items that responses continue (docs/adr/0047-conversations.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+from msgspec import Struct
+
+from antiphon.errors import InvalidRequest
+from antiphon.store.turn import StoreLimits, Turn, encode_item
+from antiphon.wire.items import Document
+from antiphon.wire.listed_item import list_items
+
+_WITH_ANSWER = frozenset(("completed", "incomplete"))
+
+
+class Conversation(Struct, frozen=True, kw_only=True):
+    """One conversation, without its items."""
+
+    id: str
+    created_at: int
+    metadata: Mapping[str, str] = {}
+    client: str = ""
+    """Its owner, as of a turn."""
+
+
+class ItemPage(NamedTuple):
+    """Some items of a conversation, in the requested order."""
+
+    items: list[Document]
+    has_more: bool
+
+
+class ConversationStore(Protocol):
+    """Conversations by id, found by their owner alone. Every item has an id.
+
+    A method returns None or False if there is no such conversation or item.
+    """
+
+    async def create(self, conversation: Conversation, items: Sequence[Document]) -> None: ...
+
+    async def load(self, conversation_id: str, *, client: str = "") -> Conversation | None: ...
+
+    async def update(
+        self, conversation_id: str, metadata: Mapping[str, str], *, client: str = ""
+    ) -> Conversation | None:
+        """Replace the metadata."""
+
+    async def delete(self, conversation_id: str, *, client: str = "") -> bool:
+        """Delete a conversation with its items. Responses that were part of it stay."""
+
+    async def append_items(
+        self, conversation_id: str, items: Sequence[Document], *, client: str = ""
+    ) -> Conversation | None:
+        """Append items; raises `InvalidRequest` if it has an item of the same id."""
+
+    async def list_items(
+        self,
+        conversation_id: str,
+        *,
+        after: str | None = None,
+        is_descending: bool = False,
+        limit: int | None = None,
+        client: str = "",
+    ) -> ItemPage | None:
+        """Return items that come after one of them; raises `InvalidRequest` if it is unknown."""
+
+    async def load_item(
+        self, conversation_id: str, item_id: str, *, client: str = ""
+    ) -> Document | None: ...
+
+    async def delete_item(
+        self, conversation_id: str, item_id: str, *, client: str = ""
+    ) -> Conversation | None: ...
+
+    async def lock(
+        self, conversation_id: str, response_id: str, holder: str, *, client: str = ""
+    ) -> bool | None:
+        """Reserve a conversation for one response until it is finished or unlocked, or the lease of
+        the holder expires; False if another response has it. Who begins or claims the run of the
+        response becomes the holder; while it is queued, no lease is needed."""
+
+    async def unlock(self, conversation_id: str, response_id: str) -> None:
+        """End the reservation of a response, if it has it."""
+
+    async def add_turn(self, conversation_id: str, turn: Turn) -> None:
+        """Add a turn as `RunStore.finish` does, for a response that is not stored itself."""
+
+
+def encode_turn_items(turn: Turn, limits: StoreLimits) -> dict[str, bytes]:
+    """Return input and output of a finished turn as encoded items by id; of items with the same
+    id, the first. A turn that failed or was cancelled has none: its request will be repeated."""
+    if turn.status not in _WITH_ANSWER:
+        return {}
+    items = list_items([*turn.input, *turn.output], turn.id)
+    bodies: dict[str, bytes] = {}
+    for item in items:
+        if item["id"] not in bodies:
+            bodies[item["id"]] = encode_item(item, limits)
+    return bodies
+
+
+def encode_items(items: Iterable[Document], limits: StoreLimits) -> dict[str, bytes]:
+    """Return items of a request as encoded items by id; raises if two have the same id."""
+    bodies: dict[str, bytes] = {}
+    for item in items:
+        if item["id"] in bodies:
+            raise duplicate_item(item["id"])
+        bodies[item["id"]] = encode_item(item, limits)
+    return bodies
+
+
+def conversation_not_found(conversation_id: str) -> InvalidRequest:
+    return InvalidRequest(
+        f"Conversation with id '{conversation_id}' not found.", param="conversation", status=404
+    )
+
+
+def duplicate_item(item_id: str) -> InvalidRequest:
+    return InvalidRequest(
+        f"The conversation has an item with the id '{item_id}' already. Send the item without"
+        " `id`, or leave it out.",
+        param="items",
+    )
+
+
+def unknown_after(item_id: str) -> InvalidRequest:
+    return InvalidRequest(
+        f"`after` must be the id of an item in the list; '{item_id}' is not in it.", param="after"
+    )

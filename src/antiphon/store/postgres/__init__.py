@@ -1,0 +1,1 @@
+"""Store in a PostgreSQL database that several gateways share."""

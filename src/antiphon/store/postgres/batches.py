@@ -1,0 +1,121 @@
+"""Batched writes: calls of the same statement share a round trip and a commit.
+
+While one batch is written, the calls that come meanwhile are collected for the next one, so a
+single call never waits for others. A call that fails by itself does not fail the rest of its batch.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import Any
+
+from msgspec import Struct
+
+from antiphon.errors import StoreError, StoreUnavailable
+from antiphon.store.postgres.connections import Connections
+
+BATCH = 256
+_FIRST_DELAY_S = 0.05
+_MAX_DELAY_S = 1.0
+
+
+class _Call(Struct):
+    values: tuple[Any, ...]
+    future: asyncio.Future[Any]
+    is_repeated: bool
+    """Whether it may have been written before: the last parameter of every statement."""
+
+
+class BatchedStatement:
+    """One statement that returns one row for each call."""
+
+    def __init__(self, connections: Connections, query: str) -> None:
+        self.transactions = 0
+        """Number of transactions committed."""
+        self._connections = connections
+        self._query = query
+        self._waiting: deque[_Call] = deque()
+        self._writer: asyncio.Task[None] | None = None
+
+    async def run(self, *values: Any, is_repeated: bool = False) -> Any:
+        """Run the statement; returns its row once that is committed. Raises `StoreUnavailable` if
+        the database is away for too long: it may have been written all the same."""
+        loop = asyncio.get_running_loop()
+        call = _Call(values, loop.create_future(), is_repeated)
+        self._waiting.append(call)
+        if self._writer is None:
+            self._writer = loop.create_task(self._write_all())
+        timer = loop.call_later(self._connections.wait_s, self._give_up, call.future)
+        try:
+            return await call.future
+        finally:
+            timer.cancel()
+
+    async def close(self) -> None:
+        """Wait for what is being written."""
+        if self._writer is not None:
+            await asyncio.wait((self._writer,))
+
+    def _give_up(self, future: asyncio.Future[Any]) -> None:
+        if not future.done():
+            name, wait_s = self._connections.address.name, self._connections.wait_s
+            future.set_exception(StoreUnavailable(f"{name}: no answer within {wait_s:g} s."))
+
+    async def _write_all(self) -> None:
+        delay_s = _FIRST_DELAY_S
+        try:
+            while calls := self._take():
+                if await self._write(calls):
+                    delay_s = _FIRST_DELAY_S
+                else:
+                    await asyncio.sleep(delay_s)
+                    delay_s = min(delay_s * 2, _MAX_DELAY_S)
+        finally:
+            self._writer = None
+
+    def _take(self) -> list[_Call]:
+        """Take the next calls but those that were given up. A caller that was cancelled does not
+        wait any more; what it wanted to write is written, as by the other stores."""
+        calls: list[_Call] = []
+        while self._waiting and len(calls) < BATCH:
+            call = self._waiting.popleft()
+            if not call.future.done() or call.future.cancelled():
+                calls.append(call)
+        return calls
+
+    async def _write(self, calls: list[_Call]) -> bool:
+        """Write calls in one transaction; False if the database is away: they are kept."""
+        sent = [False]
+        values = [(*call.values, call.is_repeated) for call in calls]
+        wait_s = self._connections.wait_s
+
+        async def work(connection: Any, _: bool) -> Any:
+            return await connection.fetchmany(self._query, values, timeout=wait_s)
+
+        try:
+            rows = await self._connections.attempt(work, False, sent)
+        except StoreError as error:
+            if Connections.may_repeat(error):
+                self._keep(calls, sent[0])
+                return False
+            await self._fail_or_divide(calls, error)
+            return True
+        self.transactions += 1
+        for call, row in zip(calls, rows, strict=True):
+            if not call.future.done():
+                call.future.set_result(row)
+        return True
+
+    def _keep(self, calls: list[_Call], is_repeated: bool) -> None:
+        for call in calls:
+            call.is_repeated = call.is_repeated or is_repeated
+        self._waiting.extendleft(reversed(calls))
+
+    async def _fail_or_divide(self, calls: list[_Call], error: StoreError) -> None:
+        """Fail a call; write each of several by itself, because one of them is at fault."""
+        if len(calls) > 1:
+            for call in calls:
+                await self._write([call])
+        elif not calls[0].future.done():
+            calls[0].future.set_exception(error)

@@ -1,0 +1,99 @@
+"""The stored turn, its encoding, and the limits that every backend enforces.
+
+A turn is one stored response: its own input items and its output items, as unmodified JSON
+objects. Instructions are not part of it (docs/adr/0012-save-before-the-terminal-event.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import msgspec
+from msgspec import Struct
+
+from antiphon.errors import StoreRefused
+from antiphon.wire.items import Document
+
+Clock: TypeAlias = Callable[[], int]
+"""Returns the time in whole seconds since the epoch. May be called from any thread."""
+
+
+class Turn(Struct, frozen=True, kw_only=True):
+    """One stored response. `response` is the final Response object as sent to the client."""
+
+    id: str
+    previous_response_id: str | None = None
+    created_at: int
+    status: str
+    model: str
+    provider: str
+    client: str = ""
+    """Its owner: the name of the client key that the request was authenticated with. Empty: no
+    owner, found by every client."""
+    input: tuple[Document, ...] = ()
+    output: tuple[Document, ...] = ()
+    response: Document
+    expires_at: int | None = None
+    """None: the store sets it from `StoreLimits.ttl_s`."""
+
+
+class StoreLimits(Struct, frozen=True, kw_only=True):
+    """Retention limits of a store. None is no limit, or the backend's default."""
+
+    ttl_s: int | None = 30 * 24 * 3600
+    max_turn_bytes: int = 16 * 1024 * 1024
+    max_turns: int | None = None
+    """Above this many turns, or `max_bytes`, the oldest turns are evicted."""
+    max_bytes: int | None = None
+    max_chain: int | None = None
+    """Maximum number of turns in one chain."""
+    log_ttl_s: int = 3600
+    """How long the event log of a response is kept after its end."""
+
+    def expiry(self, now: int) -> int | None:
+        """Return when a turn that is saved or renewed now expires."""
+        return None if self.ttl_s is None else now + self.ttl_s
+
+    def needs_renewal(self, expires_at: int | None, now: int) -> bool:
+        """Whether half of a turn's lifetime is over: reading it then renews it, so that a chain in
+        use never expires."""
+        return (
+            self.ttl_s is not None
+            and expires_at is not None
+            and expires_at - now <= self.ttl_s // 2
+        )
+
+
+_decode = msgspec.json.Decoder(Turn).decode
+
+
+def encode_turn(turn: Turn, limits: StoreLimits) -> bytes:
+    """Encode a turn as JSON; raises `StoreRefused` if it is too large or not encodable."""
+    return _encode(turn, f"Response {turn.id!a}", limits)
+
+
+def encode_item(item: Document, limits: StoreLimits) -> bytes:
+    """Encode an item of a conversation as JSON; raises `StoreRefused` as `encode_turn` does."""
+    return _encode(item, f"Item {item['id']!a}", limits)
+
+
+def _encode(value: object, name: str, limits: StoreLimits) -> bytes:
+    try:
+        body = msgspec.json.encode(value)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise StoreRefused(f"{name} cannot be stored: {error}") from error
+    max_bytes = limits.max_turn_bytes
+    if limits.max_bytes is not None:
+        max_bytes = min(max_bytes, limits.max_bytes)
+    if len(body) > max_bytes:
+        raise StoreRefused(
+            f"{name} cannot be stored: {len(body):,} bytes exceed the limit of"
+            f" {max_bytes:,}. Send `store: false`, or raise `max_turn_bytes` in [store]."
+        )
+    return body
+
+
+def decode_turn(body: bytes, expires_at: int | None) -> Turn:
+    """Decode a stored turn; `expires_at` may have been renewed since the bytes were written."""
+    return msgspec.structs.replace(_decode(body), expires_at=expires_at)

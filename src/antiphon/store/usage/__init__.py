@@ -1,0 +1,1 @@
+"""Usage of clients: sums by hour, client, model and provider."""

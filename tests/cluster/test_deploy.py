@@ -1,0 +1,105 @@
+"""The files of deploy/ with the programs that read them: nginx before gateways, and systemd."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from tests.support.cluster.balancer import run_nginx, write_site
+from tests.support.cluster.http_client import decode, read_frames
+from tests.support.gateways import Running, running, settings
+from tests.support.tls import make_contexts
+from tests.support.upstream import HELLO, HELLO_WORLD, Connection, ReceivedRequest, upstream
+from tests.support.web_sockets import create_frame
+
+pytestmark = pytest.mark.anyio
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+
+
+@asynccontextmanager
+async def open_site(
+    directory: Path, gateway: Running
+) -> AsyncIterator[tuple[str, aiohttp.ClientSession]]:
+    """Run nginx in front of a gateway; yields its address, and a client that trusts it."""
+    _, trusting = make_contexts(directory)
+    address, certificate = f"127.0.0.1:{gateway.gateway.port}", directory / "server.pem"
+    async with run_nginx(directory, [address], certificate) as port:
+        connector = aiohttp.TCPConnector(ssl=trusting)
+        async with aiohttp.ClientSession(connector=connector) as client:
+            yield f"https://127.0.0.1:{port}", client
+
+
+async def test_events_pass_nginx_as_they_come(tmp_path: Path) -> None:
+    go_on = asyncio.Event()
+
+    async def provide(request: ReceivedRequest, connection: Connection) -> None:
+        await connection.head()
+        for each in HELLO:
+            await connection.send(each)
+        await go_on.wait()
+        for each in HELLO_WORLD[len(HELLO) :]:
+            await connection.send(each)
+        await connection.end()
+
+    async with (
+        upstream(provide) as provider,
+        running(settings(tmp_path, provider.url)) as gateway,
+        open_site(tmp_path, gateway) as (url, client),
+        asyncio.timeout(20),
+    ):
+        body = {"model": "up/m", "input": "Hi", "stream": True}
+        types = []
+        async with client.post(f"{url}/v1/responses", json=body) as answer:
+            async for frame in read_frames(answer):
+                types.append(decode(frame)["type"])
+                if types[-1] == "response.output_text.delta":
+                    go_on.set()  # which the provider waits for: nothing was held back
+    assert types[-1] == "response.completed"
+
+
+async def test_websockets_pass_nginx_and_the_pages_of_operators_do_not(tmp_path: Path) -> None:
+    async with (
+        running(settings(tmp_path)) as gateway,
+        open_site(tmp_path, gateway) as (url, client),
+        asyncio.timeout(20),
+    ):
+        async with client.ws_connect(f"{url}/v1/responses") as socket:
+            await socket.send_json(create_frame())
+            types: list[str] = []
+            while not types or types[-1] != "response.completed":
+                types.append((await socket.receive_json())["type"])
+        assert types[0] == "response.created"
+        for path in ("/ui", "/ui/", "/metrics", "/health", "/health/ready"):
+            async with client.get(f"{url}{path}") as answer:
+                assert answer.status == 404
+                assert answer.headers["server"].startswith("nginx")
+
+
+def test_nginx_accepts_the_site(tmp_path: Path) -> None:
+    make_contexts(tmp_path)
+    gateways = ["127.0.0.1:8484", "127.0.0.1:8485"]
+    command = [*write_site(tmp_path, gateways, 8443, tmp_path / "server.pem"), "-t"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "warn" not in done.stderr
+
+
+def test_systemd_accepts_the_unit(tmp_path: Path) -> None:
+    program = shutil.which("systemd-analyze")
+    assert program, "systemd-analyze is not installed: run `make cluster`"
+    unit = (DEPLOY / "antiphon.service").read_text()
+    assert unit.count("/opt/antiphon/bin/antiphon") == 1
+    copy = tmp_path / "antiphon.service"
+    copy.write_text(unit.replace("/opt/antiphon/bin/antiphon", sys.executable))
+    command = [program, "verify", "--man=no", str(copy)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")

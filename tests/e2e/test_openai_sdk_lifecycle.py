@@ -1,0 +1,120 @@
+"""The official `openai` client in strict mode: stored, background and resumed responses."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import openai
+import pytest
+from openai import AsyncOpenAI
+
+from tests.support.openai_client import echo_client, scripted_client
+from tests.support.upstream import HELLO, Connection, ReceivedRequest
+from tests.support.waiting import until_async
+
+TEXT = "several words that are repeated"
+
+
+async def wait_hold(request: ReceivedRequest, connection: Connection) -> None:
+    """A provider that begins to answer and does not end."""
+    await connection.head()
+    for frame in HELLO:
+        await connection.send(frame)
+    await connection.wait_disconnected()
+
+
+async def wait_until_it_has(client: AsyncOpenAI, response_id: str, status: str) -> Any:
+    async def has_status() -> bool:
+        return (await client.responses.retrieve(response_id)).status == status
+
+    await until_async(has_status, f"the response is {status}")
+    return await client.responses.retrieve(response_id)
+
+
+async def test_a_response_is_retrieved_and_deleted(tmp_path: Path) -> None:
+    async with echo_client(tmp_path) as client:
+        created = await client.responses.create(model="echo/echo", input="Hello")
+        assert await client.responses.retrieve(created.id) == created
+        await client.responses.delete(created.id)
+        with pytest.raises(openai.NotFoundError):
+            await client.responses.retrieve(created.id)
+        with pytest.raises(openai.NotFoundError):
+            await client.responses.delete(created.id)
+
+
+@pytest.mark.parametrize("order", ["asc", "desc"])
+async def test_the_client_pages_through_the_input(tmp_path: Path, order: Any) -> None:
+    async with echo_client(tmp_path) as client:
+        numbers = [str(number) for number in range(7)]
+        first = await client.responses.create(model="echo/echo", input="first")
+        created = await client.responses.create(
+            model="echo/echo",
+            input=[{"role": "user", "content": number} for number in numbers],
+            previous_response_id=first.id,
+        )
+        pages = client.responses.input_items.list(created.id, limit=3, order=order)
+        texts = [item.to_dict()["content"][0]["text"] async for item in pages]  # type: ignore[index]
+    expected = ["first", "first", *numbers]
+    assert texts == (expected if order == "asc" else expected[::-1])
+
+
+async def test_a_background_response_is_polled(tmp_path: Path) -> None:
+    async with echo_client(tmp_path) as client:
+        created = await client.responses.create(model="echo/echo", input=TEXT, background=True)
+        assert (created.status, created.background, created.output) == ("queued", True, [])
+        finished = await wait_until_it_has(client, created.id, "completed")
+        assert finished.output_text == TEXT
+        following = await client.responses.create(
+            model="echo/echo", input="Go on", previous_response_id=created.id
+        )
+        assert following.status == "completed"
+
+
+async def test_a_background_stream_is_resumed_from_every_number(tmp_path: Path) -> None:
+    async with echo_client(tmp_path) as client:
+        stream = await client.responses.create(
+            model="echo/echo", input=TEXT, background=True, stream=True
+        )
+        events = [event async for event in stream]
+        response_id = events[0].response.id  # type: ignore[union-attr]
+        for number in range(len(events)):
+            resumed = await client.responses.retrieve(
+                response_id, stream=True, starting_after=number
+            )
+            assert [event async for event in resumed] == events[number + 1 :]
+        whole = await client.responses.retrieve(response_id, stream=True)
+        assert [event async for event in whole] == events
+
+
+async def test_a_background_stream_is_cancelled(tmp_path: Path) -> None:
+    async with scripted_client(tmp_path, wait_hold) as (client, setup):
+        stream = await client.responses.create(
+            model="up/m", input=TEXT, background=True, stream=True
+        )
+        events = []
+        async for event in stream:
+            events.append(event)
+            if event.type == "response.output_text.delta":
+                async with asyncio.timeout(5):
+                    cancelled = await client.responses.cancel(event_response_id(events))
+        assert events[-1].type == "response.incomplete"
+        assert events[-1].response == cancelled
+        assert (cancelled.status, cancelled.incomplete_details) == ("cancelled", None)
+        assert cancelled.output_text == "Hello"
+        assert await client.responses.cancel(cancelled.id) == cancelled
+        assert len(setup.upstream.requests) == 1
+
+
+def event_response_id(events: list[Any]) -> str:
+    return str(events[0].response.id)
+
+
+async def test_a_foreground_response_is_not_cancelled(tmp_path: Path) -> None:
+    async with echo_client(tmp_path) as client:
+        created = await client.responses.create(model="echo/echo", input="Hello")
+        with pytest.raises(openai.BadRequestError):
+            await client.responses.cancel(created.id)
+        with pytest.raises(openai.NotFoundError):
+            await client.responses.cancel("resp_unknown")

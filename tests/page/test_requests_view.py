@@ -1,0 +1,139 @@
+"""The list of requests: filters in the address, live rows, keyboard, ids, and 10,000 requests."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+
+import pytest
+from playwright.async_api import Page, expect
+
+from tests.support.gateways import Running
+from tests.support.pages.sample_gateway import sample_gateway
+from tests.support.pages.samples import seed_trace
+from tests.support.pages.watched import BrowserTabs, make_traced_request
+
+REQUESTS = 10_000
+ROWS = ".list tbody tr"
+
+
+@pytest.fixture(scope="module")
+async def gateway(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Running]:
+    async with sample_gateway(tmp_path_factory.mktemp("many")) as gateway:
+        store = gateway.engine.services.tracer.store
+        assert store is not None
+        await asyncio.to_thread(seed_trace, store.path, int(time.time() * 1000), REQUESTS)
+        yield gateway
+
+
+async def test_a_page_of_ten_thousand_is_continued(tabs: BrowserTabs, gateway: Running) -> None:
+    async with tabs.open(gateway, "requests") as page:
+        await expect(page.locator(ROWS)).to_have_count(50)
+        await page.get_by_role("button", name="Older requests").click()
+        await expect(page.locator(ROWS)).to_have_count(100)
+
+
+async def test_filters_are_the_address(tabs: BrowserTabs, gateway: Running) -> None:
+    async with tabs.open(gateway, "requests?status=failed%2Crejected") as page:
+        await expect(page.locator(f"{ROWS}.failed")).to_have_count(50)
+        await page.get_by_label("client").fill("alice")
+        await page.keyboard.press("Enter")
+        await expect(page.locator(f"{ROWS} .client", has_text="build-server")).to_have_count(0)
+        await expect(page.locator(f"{ROWS} .client", has_text="alice")).to_have_count(50)
+        assert page.url.endswith("/ui/requests?client=alice&status=failed%2Crejected")
+        await page.reload()
+        await expect(page.get_by_label("client")).to_have_value("alice")
+        await page.go_back()
+        await expect(page.get_by_label("client")).to_have_value("")
+        await page.get_by_role("link", name="Clear").click()
+        await expect(page.locator(f"{ROWS} .pill.ok").first).to_be_visible()
+
+
+async def test_live_rows_obey_the_filter(tabs: BrowserTabs, gateway: Running) -> None:
+    async with tabs.open(gateway, "requests?client=local&model=fast") as page:
+        await expect(page.locator(".empty h2")).to_have_text("No request matches")
+        await expect(page.locator(".live")).to_have_text("live")
+        other = await make_traced_request(gateway, {"model": "smart", "input": "Hello"})
+        id = await make_traced_request(gateway, {"model": "fast", "input": "Hello"})
+        row = page.locator(ROWS, has_text=id[:12])
+        await expect(row.locator(".pill")).to_have_text("completed")
+        await expect(page.locator(ROWS)).to_have_count(1)
+        await expect(page.locator("main")).not_to_contain_text(other)
+
+
+async def test_a_running_request_becomes_a_finished_one(
+    tabs: BrowserTabs, gateway: Running
+) -> None:
+    async with tabs.open(gateway, "requests?model=smart&since=15m&client=local") as page:
+        await expect(page.locator(".live")).to_have_text("live")
+        asking = asyncio.ensure_future(
+            make_traced_request(gateway, {"model": "smart", "input": "say: " + "word " * 60})
+        )
+        first = page.locator(ROWS).first
+        await expect(first.locator(".pill")).to_have_text("running")
+        id = await asking
+        await expect(first).to_contain_text(id)
+        await expect(first.locator(".pill")).to_have_text("completed")
+
+
+async def focused_row(page: Page) -> int:
+    script = (
+        "[...document.querySelectorAll('tbody tr')].indexOf(document.activeElement.closest('tr'))"
+    )
+    found: int = await page.evaluate(script)
+    return found
+
+
+async def test_the_list_is_used_by_keyboard_alone(tabs: BrowserTabs, gateway: Running) -> None:
+    async with tabs.open(gateway, "requests") as page:
+        await page.keyboard.press("/")
+        await expect(page.get_by_label("client")).to_be_focused()
+        await page.get_by_label("client").blur()
+        for key, row in (("j", 0), ("j", 1), ("j", 2), ("k", 1)):
+            await page.keyboard.press(key)
+            assert await focused_row(page) == row
+        outline = "getComputedStyle(document.activeElement).outlineStyle"
+        assert await page.evaluate(outline) == "solid"
+        await page.keyboard.press("Enter")
+        await expect(page.locator(".crumbs")).to_contain_text("req_")
+        await expect(page.locator("h1")).to_be_focused()
+        await page.keyboard.press("g")
+        await page.keyboard.press("u")
+        await expect(page.locator("h1")).to_have_text("Usage")
+        await page.keyboard.press("?")
+        await expect(page.get_by_role("dialog")).to_be_visible()
+        await page.keyboard.press("Escape")
+        await expect(page.get_by_role("dialog")).to_be_hidden()
+
+
+async def test_the_navigation_comes_after_a_link_to_the_content(
+    tabs: BrowserTabs, gateway: Running
+) -> None:
+    async with tabs.open(gateway, "requests") as page:
+        await expect(page.locator(ROWS).first).to_be_visible()
+        await page.keyboard.press("Tab")
+        skip = page.get_by_role("link", name="Skip to the content")
+        await expect(skip).to_be_focused()
+        await page.keyboard.press("Enter")
+        await expect(page.locator("main")).to_be_focused()
+
+
+async def test_an_id_is_copied(tabs: BrowserTabs, gateway: Running) -> None:
+    async with tabs.open(gateway, "requests") as page:
+        button = page.locator(f"{ROWS} .copy").first
+        await button.click()
+        await expect(page.locator("#toast")).to_have_text("Copied")
+        copied = await page.evaluate("navigator.clipboard.readText()")
+        assert copied == await button.inner_text()
+        assert len(copied) == len("req_") + 32
+        assert page.url.endswith("/ui/requests")
+
+
+async def test_a_row_is_opened_by_a_click(tabs: BrowserTabs, gateway: Running) -> None:
+    async with tabs.open(gateway, "requests") as page:
+        row = page.locator(ROWS).first
+        id = await row.locator(".copy").inner_text()
+        await row.locator(".grow").click()
+        await expect(page.locator(".crumbs")).to_contain_text(id)
+        assert page.url.endswith(f"/ui/requests/{id}")

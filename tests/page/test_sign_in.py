@@ -1,0 +1,33 @@
+"""The admin key: nothing without it, a session with it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from playwright.async_api import expect
+
+from tests.support.pages.sample_gateway import sample_gateway
+from tests.support.pages.watched import BrowserTabs
+
+REFUSED = ("Failed to load resource: the server responded with a status of 401",)
+
+
+async def test_the_page_opens_with_the_admin_key(tabs: BrowserTabs, tmp_path: Path) -> None:
+    async with (
+        sample_gateway(tmp_path, server='admin_key = "opens the page"') as gateway,
+        tabs.open(gateway, "requests", allowed=REFUSED) as page,
+    ):
+        key = page.get_by_label("Admin key")
+        await expect(key).to_be_focused()
+        await expect(page.locator("nav")).to_have_count(0)
+        await key.fill("sk-deepseek")
+        await page.keyboard.press("Enter")
+        await expect(page.get_by_role("alert")).to_contain_text("Incorrect admin key")
+        await key.fill("opens the page")
+        await page.keyboard.press("Enter")
+        await expect(page.locator("h1")).to_have_text("Requests")
+        assert await page.evaluate("document.cookie") == ""
+        await page.reload()
+        await expect(page.locator("h1")).to_have_text("Requests")
+        await page.get_by_role("button", name="Sign out").click()
+        await expect(page.get_by_label("Admin key")).to_be_visible()

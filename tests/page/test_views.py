@@ -1,0 +1,156 @@
+"""Every view in both themes and on narrow and wide screens: complete, without errors."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+import pytest
+from playwright.async_api import expect
+
+from tests.support.gateways import Running
+from tests.support.pages.sample_gateway import REQUEST, sample_gateway
+from tests.support.pages.samples import make_usage, seed_trace
+from tests.support.pages.watched import (
+    THEMES,
+    WIDTHS,
+    BrowserTabs,
+    make_traced_request,
+    overflow,
+)
+
+VIEWS = {
+    "now": ("Now", ".lights li"),
+    "requests": ("Requests", ".list tbody tr"),
+    "requests/ID": ("smart completed", ".moment"),
+    "usage": ("Usage", ".list tbody tr"),
+    "models": ("Models", ".list tbody tr"),
+    "providers": ("Providers", ".provider"),
+    "playground": ("Playground", "textarea"),
+    "configuration": ("Configuration", ".setting"),
+}
+
+
+@dataclass
+class Sample:
+    gateway: Running
+    request_id: str
+
+
+@pytest.fixture(scope="module")
+async def sample(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Sample]:
+    async with sample_gateway(tmp_path_factory.mktemp("views")) as gateway:
+        store = gateway.engine.services.tracer.store
+        assert store is not None
+        await asyncio.to_thread(seed_trace, store.path, int(time.time() * 1000), 200)
+        await gateway.engine.services.store.usage.add(make_usage(int(time.time()), 10))
+        yield Sample(gateway, await make_traced_request(gateway, REQUEST))
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("theme", THEMES)
+@pytest.mark.parametrize("view", VIEWS)
+async def test_a_view_is_complete(
+    tabs: BrowserTabs, sample: Sample, view: str, theme: str, width: int
+) -> None:
+    title, content = VIEWS[view]
+    path = view.replace("ID", sample.request_id)
+    async with tabs.open(sample.gateway, path, width=width, theme=theme) as page:
+        await expect(page.locator(content).first).to_be_visible(timeout=15_000)
+        await expect(page.locator("h1")).to_have_text(title)
+        assert await overflow(page) <= 0
+        colour = await page.evaluate("getComputedStyle(document.body).backgroundColor")
+        is_dark = int(colour.split("(")[1].split(",")[0]) < 100
+        assert is_dark == (theme == "dark")
+
+
+async def test_the_chosen_theme_is_kept(tabs: BrowserTabs, sample: Sample) -> None:
+    async with tabs.open(sample.gateway, "now") as page:
+        button = page.get_by_role("button", name="Theme:")
+        await button.click()
+        await button.click()
+        await expect(button).to_have_text("Theme: dark")
+        await page.reload()
+        await expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+
+
+async def test_the_root_leads_a_browser_to_the_page(tabs: BrowserTabs, sample: Sample) -> None:
+    async with tabs.open(sample.gateway, "now") as page:
+        await page.goto(sample.gateway.base_url.removesuffix("v1"))
+        await expect(page.locator("h1")).to_have_text("Now")
+        assert page.url.endswith("/ui")
+
+
+async def test_now_shows_what_happens(tabs: BrowserTabs, sample: Sample) -> None:
+    async with tabs.open(sample.gateway, "now") as page:
+        await expect(page.locator(".live")).to_have_text("live")
+        deepseek = page.locator(".lights li", has_text="deepseek")
+        await expect(deepseek).to_contain_text("the last attempt succeeded")
+        zhipu = page.locator(".lights li", has_text="zhipu")
+        await expect(zhipu.locator(".light")).to_have_class("light warn")
+        running = page.locator(".running li")
+        request = asyncio.ensure_future(make_traced_request(sample.gateway, REQUEST))
+        await expect(running).to_have_count(1)
+        await expect(running).to_contain_text("smart")
+        await request
+        await expect(running).to_have_count(0)
+        await page.get_by_role("tab", name="Codex").click()
+        await expect(page.locator(".code pre")).to_contain_text('wire_api = "responses"')
+        await page.keyboard.press("ArrowRight")
+        await expect(page.locator(".code pre")).to_contain_text("from openai import OpenAI")
+
+
+async def test_usage_is_grouped_by_the_address(tabs: BrowserTabs, sample: Sample) -> None:
+    async with tabs.open(sample.gateway, "usage?by=client&of=cost") as page:
+        await expect(page.locator(".list th").first).to_have_text("Client")
+        await expect(page.locator(".list tbody tr", has_text="build-server")).to_have_count(1)
+        await page.get_by_role("link", name="provider", exact=True).click()
+        await expect(page.locator(".list th").first).to_have_text("Provider")
+        assert "by=provider" in page.url
+        assert "of=cost" in page.url
+        async with page.expect_download() as download:
+            await page.get_by_role("link", name="CSV").click()
+        assert (await download.value).suggested_filename == "antiphon-usage.csv"
+
+
+async def test_models_are_found_by_words(tabs: BrowserTabs, sample: Sample) -> None:
+    async with tabs.open(sample.gateway, "models") as page:
+        await page.keyboard.press("/")
+        await page.keyboard.type("smart")
+        await expect(page.locator(".list tbody tr")).to_have_count(1)
+        await expect(page.locator(".list tbody")).to_contain_text("falls back to deepseek")
+        assert page.url.endswith("/ui/models?find=smart")
+        await page.get_by_role("link", name="Try").click()
+        await expect(page.get_by_role("combobox", name="Model")).to_have_value("smart")
+
+
+async def test_a_provider_is_tested(tabs: BrowserTabs, sample: Sample) -> None:
+    async with tabs.open(sample.gateway, "providers") as page:
+        card = page.locator("[data-provider=deepseek]")
+        await card.get_by_role("button", name="Test").click()
+        await expect(card.locator(".result")).to_contain_text("Answered after")
+        await card.get_by_role("link", name="See the request").click()
+        await expect(page.locator("h1")).to_contain_text("deepseek/deepseek-v4-pro")
+
+
+async def test_the_configuration_has_lines_and_is_checked(
+    tabs: BrowserTabs, sample: Sample
+) -> None:
+    async with tabs.open(sample.gateway, "configuration") as page:
+        table = page.get_by_role("table", name="providers.deepseek", exact=True)
+        await expect(table.locator("tr", has_text="base_url")).to_contain_text("line ")
+        await expect(page.locator("main")).not_to_contain_text("sk-")
+        await page.get_by_role("button", name="Check the file").click()
+        problems = page.get_by_role("alert")
+        await expect(problems).to_contain_text("DEEPSEEK_API_KEY is not set")
+        await page.get_by_label("Show defaults as well").check()
+        await expect(page.get_by_role("table", name="log", exact=True)).to_be_visible()
+
+
+async def test_what_does_not_exist_says_so(tabs: BrowserTabs, sample: Sample) -> None:
+    allowed = ("Failed to load resource: the server responded with a status of 404",)
+    async with tabs.open(sample.gateway, "now", allowed=allowed) as page:
+        await page.goto(page.url.replace("/now", "/requests/req_nothing"))
+        await expect(page.get_by_role("alert")).to_contain_text("'req_nothing' is in the trace")

@@ -1,0 +1,211 @@
+"""Planted defects of the lifecycle: logs, leases, retries, conversations and lanes."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from msgspec.structs import replace
+
+import antiphon.runs.lease as lease_module
+import antiphon.runs.tail as tail_module
+import antiphon.server.endpoints.attach as attach_module
+import antiphon.server.endpoints.responses as responses_module
+import antiphon.server.event_stream as event_stream_module
+import antiphon.server.websocket.responder as responder_module
+import antiphon.store.sqlite_runs as sqlite_runs_module
+from antiphon.errors import LeaseLost
+from antiphon.runs.attach import AttachTable, digest_request
+from antiphon.runs.background import BackgroundRuns
+from antiphon.runs.driver import RunDriver
+from antiphon.runs.durable_log import DurableLog
+from antiphon.runs.endings import RunEndings
+from antiphon.store.run_log import BEFORE_FIRST
+from antiphon.store.sqlite import SQLiteStore
+from antiphon.store.sqlite_conversations import SQLiteConversations
+from antiphon.store.sqlite_runs import SQLiteRuns
+from tests.simulation.mutant import Mutant, do_nothing
+from tests.simulation.plan import TENANTS
+
+_COPY_EVENTS = """
+    INSERT INTO event_batch
+        SELECT 1000000 + turn, first_seq, last_seq, frames FROM event_batch
+        WHERE turn = (SELECT seq FROM turn WHERE id = ?)
+"""
+
+
+def _accept_old_tokens(_: Any) -> Any:
+    def check_token(response_id: str, token: int, current: int | None) -> None:
+        if current is None:
+            raise LeaseLost(response_id)
+
+    return check_token
+
+
+def _number_anew(original: Any) -> Any:
+    """Number the events after the loss of a process from 0."""
+
+    def final_batches(run: Any, response: Any) -> Any:
+        return original(run._replace(last_seq=BEFORE_FIRST), response)
+
+    return final_batches
+
+
+def _show_before_durable(_: Any) -> Any:
+    async def flush(self: DurableLog) -> None:
+        pending, count = self.batches[self.visible :], len(self.batches)
+        self.show(count)
+        try:
+            await self._runs.append(self._response_id, self._token, pending)
+        except LeaseLost:
+            self._lose()
+            return
+        self._flushing = None
+        if self.visible < len(self.batches) and not self.is_finishing:
+            self._start_flush()
+
+    return flush
+
+
+def _join_anybody(_: Any) -> Any:
+    async def make_key(context: Any) -> Any:
+        return "", digest_request(context.received.document)
+
+    return make_key
+
+
+def _attach_nobody(_: Any) -> Any:
+    async def attach(context: Any) -> None:
+        return
+
+    return attach
+
+
+def _keep_events(original: Any) -> Any:
+    async def delete(self: SQLiteStore, response_id: str, **options: Any) -> Any:
+        await self._access.write(lambda each: each.execute(_COPY_EVENTS, (response_id,)).rowcount)
+        return await original(self, response_id, **options)
+
+    return delete
+
+
+def _delete_nothing(_: Any) -> Any:
+    async def delete(self: SQLiteStore, response_id: str, **options: Any) -> bool:
+        return True
+
+    return delete
+
+
+def _load_for_anybody(original: Any) -> Any:
+    async def load(self: SQLiteStore, response_id: str, **options: Any) -> Any:
+        found = [await original(self, response_id, client=name) for name in TENANTS]
+        return next((each for each in found if each is not None), None)
+
+    return load
+
+
+def _end_nothing(_: Any) -> Any:
+    async def end_expired(*arguments: Any) -> int:
+        return 0
+
+    return end_expired
+
+
+def _take_nothing(_: Any) -> Any:
+    async def take_queued(self: BackgroundRuns) -> None:
+        return
+
+    return take_queued
+
+
+def _lock_nothing(_: Any) -> Any:
+    async def lock(self: SQLiteConversations, *arguments: Any, **options: Any) -> bool:
+        return True
+
+    return lock
+
+
+def _begin_with_the_client(_: Any) -> Any:
+    """Forget a response whose client leaves while it is being accepted."""
+
+    async def submit(self: BackgroundRuns, run: Any) -> Any:
+        response = replace(run.prepared.response, status="queued")
+        has_room = self._free > 0 and not self._waiting
+        self._free -= has_room
+        await self._begin(run, response, has_room)
+        return response
+
+    return submit
+
+
+def _finish_without_conversation(original: Any) -> Any:
+    async def finish(self: SQLiteRuns, *arguments: Any, **options: Any) -> None:
+        await original(self, *arguments, **{**options, "conversation_id": None})
+
+    return finish
+
+
+def _one_event_late(original: Any) -> Any:
+    return lambda batch, after: original(batch, after + (after >= batch.first_seq))
+
+
+def _next_number(original: Any) -> Any:
+    return lambda event, number: original(event, number + 1)
+
+
+def _no_lane(original: Any) -> Any:
+    return lambda stream_id, headers: original(None, headers)
+
+
+def _claim_for_nobody(_: Any) -> str:
+    return """
+        UPDATE run SET status = 'queued', holder = NULL, token = ?3
+        WHERE turn = ?4 AND ?1 <> '' AND ?2 <> ''
+    """
+
+
+def _end_before_cancel(original: Any) -> Any:
+    """Answer a cancellation without cancelling."""
+    return lambda self: asyncio.get_running_loop().call_later(60.0, original, self)
+
+
+LIFECYCLE_MUTANTS: tuple[Mutant, ...] = (
+    Mutant(
+        "an old fencing token is accepted", sqlite_runs_module, "check_token", _accept_old_tokens
+    ),
+    Mutant(
+        "events are numbered anew after the loss of a process",
+        lease_module,
+        "_final_batches",
+        _number_anew,
+    ),
+    Mutant("events are shown before they are durable", DurableLog, "_flush", _show_before_durable),
+    Mutant(
+        "a retry joins the response of another client", attach_module, "_make_key", _join_anybody
+    ),
+    Mutant("a retry makes a new response", responses_module, "attach", _attach_nobody),
+    Mutant("the window of a retry never ends", AttachTable, "_expire", do_nothing),
+    Mutant("two processes claim a response", sqlite_runs_module, "_TAKE", _claim_for_nobody),
+    Mutant("a keep-alive has a number", event_stream_module, "encode_event", _next_number),
+    Mutant("events stay after a deletion", SQLiteStore, "delete", _keep_events),
+    Mutant("a deletion deletes nothing", SQLiteStore, "delete", _delete_nothing),
+    Mutant("a cancellation is late", RunDriver, "cancel", _end_before_cancel),
+    Mutant("a resumed stream begins too late", tail_module, "frames_after", _one_event_late),
+    Mutant("a response is retrieved by anybody", SQLiteStore, "load", _load_for_anybody),
+    Mutant("runs of lost processes are not ended", RunEndings, "end_expired", _end_nothing),
+    Mutant("queued responses are not claimed", BackgroundRuns, "take_queued", _take_nothing),
+    Mutant(
+        "a response is lost with the client of its request",
+        BackgroundRuns,
+        "submit",
+        _begin_with_the_client,
+    ),
+    Mutant("a conversation is not locked", SQLiteConversations, "lock", _lock_nothing),
+    Mutant(
+        "a turn is not added to its conversation",
+        SQLiteRuns,
+        "finish",
+        _finish_without_conversation,
+    ),
+    Mutant("events of a lane without its name", responder_module, "encode_fields", _no_lane),
+)

@@ -1,0 +1,125 @@
+"""A gateway for tests and pictures of the page: two scripted providers, and payloads are kept."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from antiphon.config import parse_config
+from tests.support.gateways import Running, running
+from tests.support.upstream import Connection, ReceivedRequest, upstream
+
+ANSWER = "A canon is a melody that several voices sing one after another, each a little later."
+THINKING = "The question is about music. A short definition is enough."
+BUSY = "The engine is currently overloaded, please try again later"
+
+_CONFIG = """\
+default_provider = "deepseek"
+
+[server]
+port = 0
+{server}
+[providers.deepseek]
+base_url = "{url}"
+api_keys = ["${{DEEPSEEK_API_KEY}}", "sk-second-key"]
+
+[providers.zhipu]
+base_url = "{url}/zhipu"
+api_keys = ["sk-zhipu"]
+
+[models]
+smart = "zhipu/glm-5.3"
+fast = "deepseek/deepseek-flash"
+
+[fallbacks]
+smart = ["deepseek/deepseek-v4-pro"]
+
+[prices."deepseek/deepseek-v4-pro"]
+input = 0.6
+cached_input = 0.06
+output = 2.2
+
+[prices."zhipu/glm-5.3"]
+input = 0.9
+output = 3.1
+
+[attempts]
+max_attempts = 5
+backoff_s = 0.05
+
+[store]
+url = "sqlite:///{directory}/turns.db"
+
+[trace]
+path = "{directory}/trace.db"
+payloads = {payloads}
+
+[capsule]
+keys = ["a key that only tests use"]
+"""
+ENVIRONMENT = {"DEEPSEEK_API_KEY": "sk-deepseek"}
+
+
+def _chunk(delta: Mapping[str, Any], finish: str | None = None, **more: Any) -> bytes:
+    choice = {"index": 0, "delta": delta, "finish_reason": finish}
+    document = {"id": "chatcmpl-1", "model": "deepseek-v4-pro", "choices": [choice], **more}
+    return b"data: " + json.dumps(document).encode() + b"\n\n"
+
+
+async def answer(request: ReceivedRequest, connection: Connection) -> None:
+    """Answer as a chat provider; the second provider is always busy."""
+    await connection.pause(0.06)
+    if "/zhipu" in request.path:
+        await connection.head(503, content_type="application/json")
+        await connection.send(json.dumps({"error": {"message": BUSY}}).encode())
+        return await connection.end()
+    await connection.head()
+    for word in THINKING.split(" "):
+        await connection.send(_chunk({"reasoning_content": word + " "}))
+        await connection.pause(0.02)
+    for word in _words(request):
+        await connection.send(_chunk({"content": word}))
+        await connection.pause(0.04)
+    usage = {"prompt_tokens": 812, "completion_tokens": 64, "total_tokens": 876}
+    usage["prompt_cache_hit_tokens"] = 640
+    await connection.send(_chunk({}, "stop", usage=usage) + b"data: [DONE]\n\n")
+    return await connection.end()
+
+
+def _words(request: ReceivedRequest) -> list[str]:
+    """The words of the answer; a request may say which with `say: …`."""
+    last = str(request.body["messages"][-1]["content"])
+    text = last.partition("say: ")[2] or ANSWER
+    return [f"{word} " for word in text.split(" ")]
+
+
+@asynccontextmanager
+async def sample_gateway(
+    directory: Path,
+    *,
+    payloads: bool = True,
+    server: str = "",
+    script: Any = answer,
+    name: str = "",
+) -> AsyncIterator[Running]:
+    async with upstream(script) as provider:
+        path = directory / "antiphon.toml"
+        kept = "true" if payloads else "false"
+        text = _CONFIG.format(url=provider.url, directory=directory, payloads=kept, server=server)
+        path.write_text(text)
+        async with running(parse_config(text, ENVIRONMENT, name=name or str(path))) as gateway:
+            yield gateway
+
+
+REQUEST: Mapping[str, Any] = {
+    "model": "smart",
+    "input": "What is a canon in music?",
+    "instructions": "Answer in one sentence.",
+    "reasoning": {"effort": "minimal"},
+    "presence_penalty": 0.5,
+    "text": {"verbosity": "low"},
+}
+"""A request whose first provider fails, and that is answered with diagnostics."""

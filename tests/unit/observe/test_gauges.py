@@ -1,0 +1,53 @@
+"""Gauges: the state of an engine at one moment."""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry
+
+from antiphon.core.faults.classify import classify
+from antiphon.engine.health import Lease
+from antiphon.observe.gauges import Gauges, Readings, read_engine
+from antiphon.providers.registry import build_providers
+from antiphon.store.trace.rows import TraceLoss
+from tests.support.applications import echo_config, open_application
+
+
+async def test_resting_keys_and_open_breakers_are_read_by_provider() -> None:
+    async with open_application() as opened:
+        engine = opened.engine
+        provider = build_providers(echo_config(), {})["echo"]
+        health = engine.services.health.of(provider)
+        lease = Lease(health, "")
+        busy = classify(429, {"retry-after": "9"}, b"{}")
+        lease.fail(busy, "echo", has_other_targets=False)
+        for _ in range(engine.services.attempts.breaker_threshold):
+            health.breaker.record_failure()
+        readings = read_engine(engine)
+    assert readings.resting_keys == {"echo": 1}
+    assert readings.open_breakers == {"echo": True}
+    assert (readings.running, readings.trace_queue, readings.usage_queue) == (0, 0, 0)
+
+
+def test_losses_are_counted_once() -> None:
+    registry = CollectorRegistry()
+    gauges = Gauges(registry)
+    first, second = TraceLoss(low=1, high=2), TraceLoss(low=2, high=3, failed=5)
+    for lost in (first, first, second):
+        gauges.set(Readings(resting_keys={}, open_breakers={}, lost=lost))
+
+    def value(reason: str) -> float | None:
+        return registry.get_sample_value("antiphon_trace_lost_rows_total", {"reason": reason})
+
+    assert (value("queue_full"), value("not_written")) == (5.0, 5.0)
+
+
+def test_gauges_show_the_last_reading() -> None:
+    registry = CollectorRegistry()
+    gauges = Gauges(registry)
+    for running, is_open in ((3, True), (1, False)):
+        gauges.set(
+            Readings(running=running, resting_keys={"up": running}, open_breakers={"up": is_open})
+        )
+    assert registry.get_sample_value("antiphon_running_streams") == 1
+    assert registry.get_sample_value("antiphon_keys_resting", {"provider": "up"}) == 1
+    assert registry.get_sample_value("antiphon_breakers_open", {"provider": "up"}) == 0

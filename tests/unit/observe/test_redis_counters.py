@@ -1,0 +1,115 @@
+"""Counters of limits on a real Redis: one limit for all processes, and each by itself without."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from msgspec import structs
+
+from antiphon.config import ClientLimitConfig, SharedConfig
+from antiphon.engine.runtime import Runtime
+from antiphon.engine.tracing import DOLLAR
+from antiphon.observe.counters import LimitCounters, MemoryLimitCounters, Standing
+from antiphon.observe.redis_counters import RedisLimitCounters
+from tests.support.redis_server import redis_server
+
+NOON = 1_790_000_000.0
+
+
+class Time:
+    """A clock that tests turn."""
+
+    now = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def epoch_s(self) -> float:
+        return NOON + self.now
+
+
+def memory(time: Time) -> MemoryLimitCounters:
+    return MemoryLimitCounters(time.monotonic, time.epoch_s)
+
+
+def shared(url: str, time: Time) -> RedisLimitCounters:
+    runtime = Runtime(monotonic=time.monotonic, epoch_s=time.epoch_s)
+    return RedisLimitCounters(SharedConfig(url=url), runtime, memory(time))
+
+
+async def play(counters: LimitCounters, time: Time) -> list[Standing]:
+    """Requests of one client in three minutes, each released before the one after the next."""
+    limits = ClientLimitConfig(
+        requests_per_minute=5, tokens_per_minute=100, max_streams=2, cost_per_day=1.0
+    )
+    standings = []
+    for number in range(40):
+        time.now = number * 5.0
+        standings.append(await counters.acquire("me", f"r{number}", limits))
+        if number >= 2 and standings[number - 2].refused_by is None:
+            counters.release("me", f"r{number - 2}", 7 * number, DOLLAR // 8)
+    return standings
+
+
+def rounded(standing: Standing) -> Standing:
+    """Redis keeps Unix times, whose fractions are not as exact."""
+    names = ("requests_reset_s", "tokens_reset_s")
+    return structs.replace(standing, **{name: round(getattr(standing, name), 2) for name in names})
+
+
+async def test_they_count_as_those_in_memory(tmp_path: Path) -> None:
+    expected = await play(memory(time := Time()), time)
+    async with redis_server(tmp_path) as server:
+        counters = shared(server.url, time := Time())
+        found = await play(counters, time)
+        await counters.close()
+    assert [rounded(each) for each in found] == [rounded(each) for each in expected]
+    refusals = {each.refused_by for each in expected}
+    assert refusals >= {None, "requests_per_minute", "tokens_per_minute", "cost_per_day"}
+
+
+async def test_a_limit_is_one_for_all_processes(tmp_path: Path) -> None:
+    limits = ClientLimitConfig(max_streams=5)
+    async with redis_server(tmp_path) as server:
+        both = [shared(server.url, Time()) for _ in range(2)]
+        asked = (both[n % 2].acquire("me", f"r{n}", limits) for n in range(32))
+        standings = await asyncio.gather(*asked)
+        admitted = [f"r{n}" for n, each in enumerate(standings) if each.refused_by is None]
+        assert len(admitted) == 5
+        both[0].release("me", admitted[0], 0, 0)
+        await both[0].close()
+        again = [(await both[1].acquire("me", f"s{n}", limits)).refused_by for n in range(2)]
+        assert again == [None, "max_streams"]
+        await both[1].close()
+
+
+@pytest.mark.parametrize("name", ["cost_per_day", "cost_per_month"])
+async def test_cost_counts_for_others_and_from_before_the_start(tmp_path: Path, name: str) -> None:
+    limits = structs.replace(ClientLimitConfig(), **{name: 1.5})
+    async with redis_server(tmp_path) as server:
+        first, second = [shared(server.url, Time()) for _ in range(2)]
+        assert (await first.acquire("me", "r1", limits)).refused_by is None
+        first.release("me", "r1", 10, 2 * DOLLAR)
+        await first.close()
+        standing = await second.acquire("me", "r2", limits)
+        assert (standing.refused_by, standing.spent) == (name, 2 * DOLLAR)
+        second.add_cost("other", NOON, 3 * DOLLAR)
+        assert (await second.acquire("other", "r3", limits)).spent == 3 * DOLLAR
+        await second.close()
+
+
+async def test_without_the_server_each_process_counts_by_itself(tmp_path: Path) -> None:
+    limits = ClientLimitConfig(requests_per_minute=2)
+    async with redis_server(tmp_path) as server:
+        counters = shared(server.url, time := Time())
+        assert (await counters.acquire("me", "r1", limits)).requests == 1
+        server.kill()
+        counters.release("me", "r1", 0, 0)
+        found = [(await counters.acquire("me", f"r{n}", limits)).refused_by for n in (2, 3, 4)]
+        assert found == [None, None, "requests_per_minute"]
+        await server.start()
+        time.now = 2.0
+        assert (await counters.acquire("me", "r5", limits)).requests == 1  # it has forgotten
+        await counters.close()

@@ -1,0 +1,274 @@
+"""Background responses beyond one process: queued work is taken over, a broken run is ended."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from msgspec.structs import replace
+
+from antiphon.config import BackgroundConfig, Config, StoreConfig
+from antiphon.core.plan.plan import Outbound
+from antiphon.engine.upstream import UpstreamAnswer
+from antiphon.errors import StoreError
+from antiphon.providers.registry import Provider
+from antiphon.runs.driver import RunDriver
+from antiphon.runs.lease import PROCESS_LOST
+from antiphon.store.run_log import RunStore
+from antiphon.store.store import Store
+from tests.support.applications import (
+    GatedUpstream,
+    OpenApplication,
+    document_of,
+    echo_config,
+    error_of,
+    open_application,
+    read_stream,
+    use_upstream,
+)
+from tests.support.gateways import events_of
+from tests.support.waiting import until, until_async
+
+
+def config_in(directory: Path, max_running: int = 1) -> Config:
+    store = StoreConfig(url=f"sqlite:///{directory / 'turns.db'}")
+    return replace(
+        echo_config(), store=store, background=BackgroundConfig(max_running=max_running, lease_s=1)
+    )
+
+
+async def submit(opened: OpenApplication, **request: Any) -> str:
+    return str(document_of(await opened.create(background=True, **request))["id"])
+
+
+async def status_of(opened: OpenApplication, response_id: str) -> str:
+    return str(document_of(await opened.request("GET", f"/v1/responses/{response_id}"))["status"])
+
+
+async def test_queued_responses_are_generated_by_the_next_process(tmp_path: Path) -> None:
+    config = config_in(tmp_path)
+    async with open_application(config) as first:
+        use_upstream(first.engine, GatedUpstream())
+        ids = [await submit(first, input=text) for text in ("one", "two", "three")]
+    async with open_application(config) as second:
+        await second.application.start()
+        for response_id, text in zip(ids[1:], ("two", "three"), strict=True):
+
+            async def is_completed(response_id: str = response_id) -> bool:
+                return await status_of(second, response_id) == "completed"
+
+            await until_async(is_completed, f"{response_id} is generated")
+            found = await second.request("GET", f"/v1/responses/{response_id}")
+            assert document_of(found)["output_text"] == text
+        assert await status_of(second, ids[0]) == "cancelled"  # it had begun
+
+
+async def test_a_response_is_cancelled_by_another_process(tmp_path: Path) -> None:
+    config = config_in(tmp_path)
+    async with open_application(config) as first, open_application(config) as second:
+        upstream = GatedUpstream()
+        use_upstream(first.engine, upstream)
+        response_id = await submit(first)
+        await until(lambda: upstream.waiting, "the provider has the request")
+        cancelled = await second.request("POST", f"/v1/responses/{response_id}/cancel")
+        assert document_of(cancelled)["status"] == "cancelled"
+        assert upstream.waiting == 0
+
+
+async def test_a_stream_is_read_from_another_process_while_it_is_generated(tmp_path: Path) -> None:
+    config = config_in(tmp_path)
+    async with open_application(config) as first, open_application(config) as second:
+        upstream = GatedUpstream()
+        use_upstream(first.engine, upstream)
+        streaming = await first.create(background=True, stream=True)
+        [response_id] = first.application.live.drivers
+        path = f"/v1/responses/{response_id}?stream=true"
+        tail = await second.request("GET", path)
+        upstream.gate.set()
+        whole = await read_stream(streaming)
+        assert await read_stream(tail) == whole
+        assert await read_stream(await second.request("GET", path)) == whole
+
+
+async def test_a_run_that_breaks_is_ended_all_the_same(tmp_path: Path) -> None:
+    async with open_application(config_in(tmp_path)) as opened:
+        upstream = GatedUpstream()
+        use_upstream(opened.engine, upstream)
+        await opened.create(background=True, stream=True)
+        [driver] = opened.application.live.drivers.values()
+        response_id = driver.run.prepared.response.id
+        await until(lambda: driver.log.sequence_number == 2, "it has begun")
+        break_log(driver)
+        upstream.gate.set()
+
+        async def has_failed() -> bool:
+            return await status_of(opened, response_id) == "failed"
+
+        await until_async(has_failed, "the response has ended")
+        tail = await opened.request("GET", f"/v1/responses/{response_id}?stream=true")
+        events = events_of(await read_stream(tail))
+    assert [event["sequence_number"] for event in events] == [*range(len(events))]
+    assert events[-1]["type"] == "response.failed"
+    assert "background.run_broken" in [entry.event for entry in opened.log]
+
+
+async def test_a_response_is_generated_although_its_client_leaves_while_it_is_accepted(
+    tmp_path: Path,
+) -> None:
+    async with open_application(config_in(tmp_path)) as opened:
+        upstream, live = GatedUpstream(), opened.application.live
+        use_upstream(opened.engine, upstream)
+        accepting = asyncio.ensure_future(opened.create(background=True))
+        asking = live.background._tasks  # in its thread
+        await until(lambda: asking or live.drivers, "the store is being asked")
+        accepting.cancel()
+        await until(lambda: live.drivers, "it is generated")
+        [response_id] = live.drivers
+        upstream.gate.set()
+
+        async def is_completed() -> bool:
+            return await status_of(opened, response_id) == "completed"
+
+        await until_async(is_completed, "the response is complete")
+        assert not upstream.waiting
+
+
+async def test_a_conversation_stays_locked_although_its_client_leaves(tmp_path: Path) -> None:
+    async with open_application(config_in(tmp_path)) as opened:
+        upstream, live = GatedUpstream(), opened.application.live
+        use_upstream(opened.engine, upstream)
+        id = document_of(await opened.request("POST", "/v1/conversations", b"{}"))["id"]
+        accepting = asyncio.ensure_future(opened.create(background=True, conversation=id))
+        await until(lambda: live.background._tasks, "the store is being asked")
+        accepting.cancel()
+        await until(lambda: upstream.waiting, "it is generated")
+        refused = await asyncio.wait_for(opened.create(conversation=id), 5)
+        assert error_of(refused)["code"] == "conversation_locked"
+        upstream.gate.set()
+
+
+class RefusingRuns:
+    """Runs of a store whose disk is full."""
+
+    def __init__(self, runs: RunStore) -> None:
+        self._runs = runs
+
+    async def begin(self, turn: object, start: object) -> int:
+        raise StoreError("the disk is full")
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._runs, name)
+
+
+class RefusingStore:
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.runs = RefusingRuns(store.runs)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+
+async def test_a_response_that_cannot_be_accepted_holds_nothing() -> None:
+    async with open_application() as opened:
+        created = await opened.request("POST", "/v1/conversations", b"{}")
+        conversation = document_of(created)["id"]
+        engine, working = opened.engine, opened.engine.services
+        refusing: Any = RefusingStore(working.store)
+        engine.services = dataclasses.replace(working, store=refusing)
+        refused = await opened.create(background=True, conversation=conversation)
+        engine.services = working
+        assert refused.status == 500
+        assert not opened.application.live.lease._held
+        accepted = await opened.create(conversation=conversation)
+        assert document_of(accepted)["status"] == "completed"
+
+
+async def test_responses_that_another_process_has_taken_are_forgotten(tmp_path: Path) -> None:
+    config = config_in(tmp_path)
+    async with open_application(config) as first, open_application(config) as second:
+        upstream = GatedUpstream()
+        use_upstream(first.engine, upstream)
+        ids = [await submit(first, input=text) for text in ("one", "two")]
+        await second.application.start()
+
+        async def is_completed() -> bool:
+            return await status_of(second, ids[1]) == "completed"
+
+        await until_async(is_completed, "the other process has generated it")
+        upstream.gate.set()
+        waiting = first.application.live.background._waiting
+        await until(lambda: not waiting, "it is forgotten")
+        assert upstream.waiting == 0
+
+
+class OrderedUpstream(GatedUpstream):
+    """Notes the texts of calls in the order in which they are given up."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.left: list[str] = []
+
+    async def open(self, provider: Provider, outbound: Outbound, key: str) -> UpstreamAnswer:
+        try:
+            return await super().open(provider, outbound, key)
+        finally:
+            self.left += re.findall(r"text \d+", outbound.body.decode())
+
+
+async def test_responses_are_cancelled_in_the_order_in_which_they_began(tmp_path: Path) -> None:
+    """In a set of tasks, the order would depend on their addresses in memory."""
+    texts = [f"text {number}" for number in range(16)]
+    async with open_application(config_in(tmp_path, max_running=16)) as opened:
+        upstream = OrderedUpstream()
+        use_upstream(opened.engine, upstream)
+        for text in texts:
+            await submit(opened, input=text)
+        await until(lambda: upstream.waiting == 16, "the provider has all requests")
+    assert upstream.left == texts
+
+
+class ErrorAnswer:
+    """An answer of status 200 that consists of an error."""
+
+    status = 200
+    headers: Mapping[str, str] = {"content-type": "application/json"}
+
+    async def read(self) -> bytes:
+        return b'{"error": {"message": "The model is on fire.", "code": 502}}'
+
+    async def next(self) -> bytes:
+        return await self.read()
+
+    def close(self) -> None:
+        return
+
+
+class ErrorUpstream(GatedUpstream):
+    async def open(self, provider: Provider, outbound: Outbound, key: str) -> UpstreamAnswer:
+        return ErrorAnswer()
+
+
+async def test_an_error_of_the_provider_is_the_error_of_a_whole_answer(tmp_path: Path) -> None:
+    async with open_application(config_in(tmp_path)) as opened:
+        use_upstream(opened.engine, ErrorUpstream())
+        response_id = await submit(opened)
+
+        async def has_failed() -> bool:
+            return await status_of(opened, response_id) == "failed"
+
+        await until_async(has_failed, "the response has ended")
+        found = document_of(await opened.request("GET", f"/v1/responses/{response_id}"))
+    assert PROCESS_LOST not in found["error"]["message"]
+    assert "background.run_broken" not in [entry.event for entry in opened.log]
+
+
+def break_log(driver: RunDriver) -> None:
+    def feed(events: object) -> bytes:
+        raise RuntimeError("a bug")
+
+    driver.log.feed = feed  # type: ignore[method-assign]

@@ -1,0 +1,233 @@
+"""The driver of a run: when the answer begins, who reads it, and how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from antiphon.core.faults.fault import connection_fault
+from antiphon.core.plan.plan import Outbound
+from antiphon.engine.services import Caller
+from antiphon.engine.upstream import EchoUpstream, UpstreamAnswer
+from antiphon.errors import UpstreamError
+from antiphon.providers.registry import Provider
+from antiphon.runs.driver import RunDriver
+from antiphon.store.store import Store, Turn
+from antiphon.wire.request import Request
+from tests.support.applications import (
+    GatedUpstream,
+    OpenApplication,
+    open_application,
+    use_upstream,
+)
+from tests.support.gateways import events_of
+from tests.support.waiting import until
+
+CALLER = Caller("local", "req_1")
+SOON_S = 0.01
+LATE_S = 60.0
+
+
+class Collector:
+    """A reader that keeps what it gets, and may be slow or gone."""
+
+    def __init__(self) -> None:
+        self.batches: list[tuple[bytes, int, bool]] = []
+        self.ready = asyncio.Event()
+        self.ready.set()
+        self.gone = False
+
+    async def send(self, frames: bytes, last_seq: int, is_last: bool) -> None:
+        if self.gone:
+            raise ConnectionResetError
+        self.batches.append((frames, last_seq, is_last))
+        await self.ready.wait()
+
+
+class SlowStore:
+    """A store that saves nothing before `go_on` is set."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.is_saving = False
+        self.go_on = asyncio.Event()
+
+    async def save(self, turn: Turn, **options: Any) -> None:
+        self.is_saving = True
+        await self.go_on.wait()
+        await self._store.save(turn, **options)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+
+class WholeUpstream(EchoUpstream):
+    """The echo provider, which sends its whole answer in one piece."""
+
+    async def open(self, provider: Provider, outbound: Outbound, key: str) -> UpstreamAnswer:
+        answer = await super().open(provider, outbound, key)
+        data = b""
+        while piece := await answer.next():
+            data += piece
+        return _OnePiece(answer, data)
+
+
+class _OnePiece:
+    def __init__(self, answer: UpstreamAnswer, data: bytes) -> None:
+        self._data = [data]
+        self.status, self.headers = answer.status, answer.headers
+        self.close = answer.close
+
+    async def next(self) -> bytes:
+        return self._data.pop() if self._data else b""
+
+    async def read(self) -> bytes:
+        return await self.next()
+
+
+@asynccontextmanager
+async def driven(
+    upstream: GatedUpstream | None = None, text: str = "Hello there, world"
+) -> AsyncIterator[tuple[OpenApplication, RunDriver]]:
+    async with open_application() as opened:
+        if upstream is not None:
+            use_upstream(opened.engine, upstream)
+        request = Request.read({"model": "echo/echo", "input": text, "stream": True})
+        driver = RunDriver(await opened.engine.create(request, CALLER))
+        try:
+            yield opened, driver
+        finally:
+            await driver.leave()
+            assert not opened.engine.active
+
+
+async def test_a_reader_gets_all_events_once_in_order() -> None:
+    reader = Collector()
+    async with driven() as (_, driver):
+        await driver.open(LATE_S)
+        await driver.follow(reader)
+    batches = [driver.first, *reader.batches]
+    events = events_of(b"".join(frames for frames, _, _ in batches))
+    assert [event["sequence_number"] for event in events] == [*range(len(events))]
+    assert [is_last for _, _, is_last in batches] == [False] * (len(batches) - 1) + [True]
+    assert batches[-1][1] == events[-1]["sequence_number"]
+
+
+async def test_the_next_batch_waits_for_the_reader() -> None:
+    reader = Collector()
+    reader.ready.clear()
+    async with driven() as (opened, driver):
+        await driver.open(LATE_S)
+        following = asyncio.ensure_future(driver.follow(reader))
+        await until(lambda: reader.batches, "the second batch")
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert len(reader.batches) == 1
+        reader.ready.set()
+        await following
+        assert reader.batches[-1][2]
+        assert not opened.engine.active
+
+
+async def test_a_slow_provider_does_not_delay_the_beginning() -> None:
+    upstream, reader = GatedUpstream(), Collector()
+    async with driven(upstream) as (_, driver):
+        await driver.open(SOON_S)
+        events = events_of(driver.first[0])
+        assert [event["type"] for event in events] == ["response.created", "response.in_progress"]
+        upstream.gate.set()
+        await driver.follow(reader)
+    assert events_of(reader.batches[0][0])[0]["sequence_number"] == 2
+
+
+async def test_a_store_that_is_slow_does_not_begin_the_answer_twice() -> None:
+    """The whole answer came with the first read, and is being stored when the limit is reached."""
+    reader = Collector()
+    async with driven(text="Hello") as (opened, _):
+        store = SlowStore(opened.engine.services.store)
+        opened.engine.services = replace(opened.engine.services, store=store)
+        request = Request.read({"model": "echo/echo", "input": "Hello", "stream": True})
+        upstream = WholeUpstream()
+        use_upstream(opened.engine, upstream)
+        slow = RunDriver(await opened.engine.create(request, CALLER))
+        opening = asyncio.ensure_future(slow.open(SOON_S))
+        await until(lambda: store.is_saving, "the response is being stored")
+        await asyncio.sleep(3 * SOON_S)
+        assert not opening.done()
+        store.go_on.set()
+        await opening
+        await slow.follow(reader)
+        events = events_of(slow.first[0])
+    assert events[0]["type"] == "response.created"
+    assert events[-1]["type"] == "response.completed"
+
+
+async def test_a_fault_before_the_beginning_is_raised() -> None:
+    upstream = GatedUpstream(error=UpstreamError(connection_fault("reset")))
+    upstream.gate.set()
+    async with driven(upstream) as (opened, driver):
+        with pytest.raises(UpstreamError):
+            await driver.open(LATE_S)
+        assert not opened.engine.active
+
+
+async def test_a_fault_after_the_beginning_is_an_event() -> None:
+    upstream = GatedUpstream(error=UpstreamError(connection_fault("reset")))
+    reader = Collector()
+    async with driven(upstream) as (_, driver):
+        await driver.open(SOON_S)
+        upstream.gate.set()
+        await driver.follow(reader)
+    [(frames, _, is_last)] = reader.batches
+    assert [event["type"] for event in events_of(frames)] == ["response.failed"]
+    assert is_last
+
+
+async def test_a_reader_that_leaves_cancels_the_run_which_is_saved_as_cancelled() -> None:
+    upstream = GatedUpstream()
+    async with driven(upstream) as (opened, driver):
+        await driver.open(SOON_S)
+        response_id = events_of(driver.first[0])[0]["response"]["id"]
+        await driver.leave()
+        assert (upstream.waiting, len(opened.engine.active)) == (0, 0)
+        turn = await opened.engine.services.store.load(response_id, client="local")
+    assert turn is not None
+    assert (turn.status, turn.response["status"]) == ("cancelled", "cancelled")
+    assert turn.response["incomplete_details"] is None
+
+
+async def test_a_reader_that_is_gone_cancels_the_run_and_hears_of_it() -> None:
+    reader = Collector()
+    reader.gone = True
+    async with driven() as (opened, driver):
+        await driver.open(LATE_S)
+        with pytest.raises(ConnectionResetError):
+            await driver.follow(reader)
+        assert not opened.engine.active
+        response_id = events_of(driver.first[0])[0]["response"]["id"]
+        turn = await opened.engine.services.store.load(response_id, client="local")
+    assert turn is not None
+    assert turn.status == "cancelled"
+    assert [item["status"] for item in turn.output] == ["incomplete"]
+
+
+async def test_leaving_before_the_beginning_cancels_the_run() -> None:
+    upstream = GatedUpstream()
+    async with driven(upstream) as (opened, driver):
+        opening = asyncio.ensure_future(driver.open(LATE_S))
+        await until(lambda: upstream.waiting, "the provider has the request")
+        opening.cancel()
+        await asyncio.wait((opening,))
+        await driver.leave()
+        assert (upstream.waiting, len(opened.engine.active)) == (0, 0)
+
+
+async def test_leaving_a_run_that_was_never_opened_does_nothing() -> None:
+    async with driven() as (opened, driver):
+        await driver.leave()
+        assert not opened.engine.active

@@ -1,0 +1,158 @@
+"""The durable log: nothing is visible before it is stored, and the end is stored at once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from functools import partial
+
+import msgspec
+import pytest
+
+from antiphon.errors import StoreError, StoreRefused
+from antiphon.runs.durable_log import DurableLog
+from antiphon.store.memory import MemoryStore
+from antiphon.store.run_log import LoggedBatch, RunStart
+from antiphon.store.turn import StoreLimits, Turn
+from antiphon.wire.events import Completed, Created, Event, Failed, InProgress
+from antiphon.wire.items import Message, OutputText
+from antiphon.wire.response import Response
+from tests.support.turns import Clock
+from tests.support.waiting import until
+
+RESPONSE = Response(id="resp_1", created_at=1, model="m", background=True)
+START = RunStart(holder="me", is_background=True, is_streamed=True)
+
+
+def turn_of(response: Response) -> Turn:
+    document = msgspec.to_builtins(response)
+    return Turn(
+        id=response.id,
+        created_at=1,
+        status=response.status,
+        model="m",
+        provider="p",
+        output=tuple(document["output"]),
+        response=document,
+    )
+
+
+def finished(text: str = "Hello") -> Response:
+    output = [Message(id="msg_1", status="completed", content=(OutputText(text),))]
+    return msgspec.structs.replace(RESPONSE, status="completed", output=output)
+
+
+async def begun(store: MemoryStore, start: RunStart = START) -> DurableLog:
+    token = await store.runs.begin(turn_of(RESPONSE), start)
+    return DurableLog(store.runs, RESPONSE.id, token, is_streamed=start.is_streamed)
+
+
+async def test_a_batch_is_visible_once_it_is_stored() -> None:
+    store = MemoryStore(now=Clock())
+    log = await begun(store)
+    log.feed([Created(RESPONSE)])
+    log.feed([InProgress(RESPONSE)])
+    assert log.visible == 0
+    await log.wait()
+    assert log.visible == 2
+    log.feed([InProgress(RESPONSE)])
+    log.feed([InProgress(RESPONSE)])
+    await until(lambda: log.visible == 4, "the others are stored")
+    page = await store.runs.read_events(RESPONSE.id, -1)
+    assert page is not None
+    assert [batch[:2] for batch in page.batches] == [(0, 0), (1, 1), (2, 2), (3, 3)]
+
+
+async def test_the_end_is_stored_with_the_last_events() -> None:
+    store = MemoryStore(now=Clock())
+    log = await begun(store)
+    log.feed([Created(RESPONSE)])
+    events: list[Event] = [InProgress(RESPONSE), Completed(finished())]
+    assert await log.finish(turn_of(finished()), events) == events
+    frames = log.feed(events)
+    assert frames == log.batches[-1].frames
+    assert (log.visible, log.has_ended, log.is_finished) == (2, True, True)
+    page = await store.runs.read_events(RESPONSE.id, -1)
+    assert page is not None
+    assert (page.status, page.last_seq) == ("completed", 2)
+
+
+async def test_without_a_stream_only_the_end_is_stored() -> None:
+    store = MemoryStore(now=Clock())
+    log = await begun(store, msgspec.structs.replace(START, is_streamed=False))
+    await log.finish(turn_of(finished()), [Completed(finished())])
+    turn = await store.load(RESPONSE.id)
+    assert turn is not None
+    assert turn.status == "completed"
+    assert await store.runs.read_events(RESPONSE.id, -1) is None
+
+
+async def test_a_run_that_was_taken_over_is_given_up() -> None:
+    store = MemoryStore(now=Clock())
+    lost: list[str] = []
+    for act in ("flush", "finish"):
+        log = await begun(store)
+        log.on_lost = partial(lost.append, act)
+        await store.delete(RESPONSE.id)
+        if act == "flush":
+            log.feed([Created(RESPONSE)])
+            await log.wait()
+        else:
+            await log.finish(turn_of(finished()), [Completed(finished())])
+        assert (lost.pop(), log.is_closed, log.is_finished, log.visible) == (act, True, True, 0)
+
+
+async def test_a_response_that_is_too_large_fails_and_ends() -> None:
+    store = MemoryStore(now=Clock(), limits=StoreLimits(max_turn_bytes=2000))
+    log = await begun(store)
+    response = finished("x" * 3000)
+    [event] = await log.finish(turn_of(response), [Completed(response)])
+    assert isinstance(event, Failed)
+    turn = await store.load(RESPONSE.id)
+    assert turn is not None
+    assert (turn.status, turn.output) == ("failed", ())
+    assert "bytes exceed the limit" in turn.response["error"]["message"]
+
+
+async def test_what_cannot_be_made_smaller_is_refused() -> None:
+    store = MemoryStore(now=Clock(), limits=StoreLimits(max_turn_bytes=2000))
+    log = await begun(store)
+    response = msgspec.structs.replace(finished(), output=(), instructions="x" * 3000)
+    with pytest.raises(StoreRefused):
+        await log.finish(turn_of(response), [Completed(response)])
+
+
+class BusyRuns:
+    """A store that fails the first time."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        self._runs = store.runs
+        self.failures = 1
+
+    async def append(self, response_id: str, token: int, batches: Sequence[LoggedBatch]) -> None:
+        self.failures -= 1
+        if self.failures >= 0:
+            raise StoreError("disk full")
+        await self._runs.append(response_id, token, batches)
+
+    async def finish(self, *arguments: object, **options: object) -> None:
+        self.failures -= 1
+        if self.failures >= 0:
+            raise StoreError("disk full")
+        await self._runs.finish(*arguments, **options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("act", ["append", "finish"])
+async def test_a_store_that_is_away_is_waited_for(act: str) -> None:
+    store = MemoryStore(now=Clock())
+    token = await store.runs.begin(turn_of(RESPONSE), START)
+    runs = BusyRuns(store)
+    log = DurableLog(runs, RESPONSE.id, token, is_streamed=True, retry_s=0.01)  # type: ignore[arg-type]
+    if act == "append":
+        log.feed([Created(RESPONSE)])
+        log.feed([InProgress(RESPONSE)])
+        await until(lambda: log.visible == 2, "both are stored")
+    else:
+        await asyncio.wait_for(log.finish(turn_of(finished()), [Completed(finished())]), 5)
+        assert log.is_finished
+    assert runs.failures < 0

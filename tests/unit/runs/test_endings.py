@@ -1,0 +1,122 @@
+"""Ends of runs whose process is gone: gapless, and written in the end even if not at first."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from antiphon.errors import StoreError, StoreUnavailable
+from antiphon.runs.endings import RunEndings
+from antiphon.runs.lease import PROCESS_LOST, ProcessLease
+from antiphon.store.memory import MemoryStore
+from antiphon.store.run_log import LoggedBatch, RunStart, RunStore
+from antiphon.store.turn import Turn
+from tests.support.gateways import events_of
+from tests.support.turns import Clock, turn
+
+LEASE_S = 10.0
+
+
+def endings_of(store: MemoryStore, runs: Any = None) -> RunEndings:
+    runs = runs or store.runs
+    return RunEndings(runs, ProcessLease(runs, "me", LEASE_S, lambda requested: None))
+
+
+async def begin(store: MemoryStore, id: str, *, is_streamed: bool = False) -> int:
+    """Begin a run of a process that is gone in eleven seconds."""
+    await store.runs.renew("dead", LEASE_S)
+    response = {"id": id, "object": "response", "status": "in_progress", "output": []}
+    running: Turn = turn(id, status="in_progress", output=(), response=response)
+    start = RunStart(holder="dead", is_background=True, is_streamed=is_streamed)
+    return await store.runs.begin(running, start)
+
+
+@pytest.mark.parametrize("logged", [0, 3])
+async def test_a_run_whose_process_is_gone_ends_as_failed(logged: int) -> None:
+    clock = Clock()
+    store = MemoryStore(now=clock)
+    token = await begin(store, "resp_1", is_streamed=True)
+    for number in range(logged):
+        frame = b'event: x\ndata: {"type":"x","sequence_number":%d}\n\n' % number
+        await store.runs.append("resp_1", token, [LoggedBatch(number, number, frame)])
+    assert await endings_of(store).end_expired() == 0
+    clock.now += 11
+    assert await endings_of(store).end_expired() == 1
+    assert await endings_of(store).end_expired() == 0
+    found = await store.load("resp_1")
+    assert found is not None
+    assert found.response["error"] == {"code": "server_error", "message": PROCESS_LOST}
+    assert (found.response["output_text"], found.response["usage"]["total_tokens"]) == ("", 0)
+    page = await store.runs.read_events("resp_1", -1)
+    assert page is not None
+    assert page.status == found.status == "failed"
+    events = events_of(b"".join(batch.frames for batch in page.batches))
+    assert [event["sequence_number"] for event in events] == [*range(len(events))]
+    kinds = [event["type"] for event in events if event["type"] != "x"]
+    first = [] if logged else ["response.created", "response.in_progress"]
+    assert kinds == [*first, "response.failed"]
+
+
+async def test_a_run_that_was_to_be_cancelled_ends_as_cancelled() -> None:
+    clock = Clock()
+    store = MemoryStore(now=clock)
+    await begin(store, "resp_1")
+    await store.runs.request_cancel("resp_1")
+    clock.now += 11
+    assert await endings_of(store).end_expired() == 1
+    found = await store.load("resp_1")
+    assert found is not None
+    assert (found.status, found.response["error"]) == ("cancelled", None)
+
+
+class AwayRuns:
+    """Runs of a store that is away just when the ends are written."""
+
+    def __init__(self, runs: RunStore) -> None:
+        self._runs = runs
+        self.is_away = True
+
+    async def finish(self, *arguments: Any, **options: Any) -> None:
+        if self.is_away:
+            raise StoreUnavailable("the database is away")
+        await self._runs.finish(*arguments, **options)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._runs, name)
+
+
+async def test_an_end_that_cannot_be_stored_is_tried_again() -> None:
+    """The claimed runs are this process's now, so nobody else would end them."""
+    clock = Clock()
+    store = MemoryStore(now=clock)
+    for id in ("resp_1", "resp_2"):
+        await begin(store, id)
+    clock.now += 11
+    runs = AwayRuns(store.runs)
+    endings = endings_of(store, runs)
+    with pytest.raises(StoreError):
+        await endings.end_expired()
+    runs.is_away = False
+    assert await endings.end_expired() == 0  # none that was not found before
+    for id in ("resp_1", "resp_2"):
+        found = await store.load(id)
+        assert found is not None
+        assert found.status == "failed"
+
+
+async def test_runs_are_ended_under_a_lease() -> None:
+    """Else another process would claim them as well, and both would write their ends."""
+    clock = Clock()
+    store = MemoryStore(now=clock)
+    await begin(store, "resp_1")
+    clock.now += 11
+    claimed_by_others: list[int] = []
+
+    class WatchedRuns(AwayRuns):
+        async def finish(self, *arguments: Any, **options: Any) -> None:
+            claimed_by_others.append(len(await store.runs.claim_expired("other", 10)))
+            await self._runs.finish(*arguments, **options)
+
+    assert await endings_of(store, WatchedRuns(store.runs)).end_expired() == 1
+    assert claimed_by_others == [0]

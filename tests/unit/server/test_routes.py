@@ -1,0 +1,54 @@
+"""Routes: exact paths, and paths with ids."""
+
+from __future__ import annotations
+
+import pytest
+
+from antiphon.server.endpoints.context import Context
+from antiphon.server.http import HTTPResponse
+from antiphon.server.routes import EXACT, PUBLIC, compile_templates, match_template
+
+
+async def answer(context: Context) -> HTTPResponse:
+    return HTTPResponse(204)
+
+
+COMPILED = compile_templates(
+    {
+        "/v1/things/{thing_id}": {"GET": answer},
+        "/v1/things/{thing_id}/parts/{part_id}": {"DELETE": answer},
+        "/v1/models/{model:path}": {"GET": answer},
+    }
+)
+
+
+@pytest.mark.parametrize(
+    ("path", "ids"),
+    [
+        ("/v1/things/a", {"thing_id": "a"}),
+        ("/v1/things/a.b-c~", {"thing_id": "a.b-c~"}),
+        ("/v1/things/a/parts/b", {"thing_id": "a", "part_id": "b"}),
+        ("/v1/models/maker/model", {"model": "maker/model"}),
+    ],
+)
+def test_the_ids_of_a_path_are_found(path: str, ids: dict[str, str]) -> None:
+    match = match_template(path, COMPILED)
+    assert match is not None
+    assert match.ids == ids
+
+
+@pytest.mark.parametrize(
+    "path", ["/v1/things", "/v1/things/", "/v1/things/a/", "/v1/things/a/parts", "/v1/models/"]
+)
+def test_a_path_that_fits_no_template_has_no_route(path: str) -> None:
+    assert match_template(path, COMPILED) is None
+
+
+def test_only_health_and_what_is_for_operators_need_no_client_key() -> None:
+    health = {"/health", "/health/live", "/health/ready"}
+    assert set(PUBLIC) == health | {"/metrics", "/admin/reload"}
+    assert set(PUBLIC) < set(EXACT)
+
+
+def test_a_head_request_is_answered_where_a_get_request_is() -> None:
+    assert all(("GET" in methods) == ("HEAD" in methods) for methods in EXACT.values())

@@ -1,0 +1,54 @@
+"""The Now view: running requests of this process, the last hour, times to the first output."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from antiphon.server.ui.now import MINUTES, percentiles
+from antiphon.store.trace.rows import TraceAttempt, TraceRow
+from tests.support.applications import echo_config, open_application
+from tests.support.pages.api import ask_json, traced_application
+from tests.support.traces import finish, request
+
+
+async def test_without_a_trace_only_the_state_of_the_process_is_known() -> None:
+    async with open_application(echo_config(api_keys={"alice": "sk-alice"})) as opened:
+        now = await ask_json(opened, "now")
+    assert (now["traced"], now["running"], now["streams"], now["minutes"]) == (False, 0, [], [])
+    assert (now["needs_client_key"], now["default_model"]) == (True, "echo/echo")
+    assert [provider["name"] for provider in now["providers"]] == ["echo"]
+
+
+async def test_the_last_hour_has_every_minute(tmp_path: Path) -> None:
+    now_ms = int(time.time() * 1000)
+    rows: list[TraceRow] = [
+        request("q3", received_at_ms=now_ms - 7_200_000),
+        request("q2", received_at_ms=now_ms - 600_000),
+        request("q1", received_at_ms=now_ms),
+        TraceAttempt(request_id="q1", number=1, provider="p", model="m"),
+        finish("q1", "failed"),
+    ]
+    async with traced_application(tmp_path, *rows) as opened:
+        now = await ask_json(opened, "now")
+    minutes = now["minutes"]
+    assert len(minutes) == MINUTES
+    assert [sum(column) for column in zip(*minutes, strict=True)] == [2, 1]
+    assert now["streams"] == []  # of an earlier process
+    assert now["first_output_ms"] is not None
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ([], None),
+        ([7], {"p50": 7, "p95": 7}),
+        ([*range(1, 101)], {"p50": 50, "p95": 95}),
+    ],
+)
+def test_percentiles_are_values_that_occurred(
+    values: list[int], expected: dict[str, int] | None
+) -> None:
+    assert percentiles(values[::-1]) == expected

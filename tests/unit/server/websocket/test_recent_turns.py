@@ -1,0 +1,129 @@
+"""Recent turns: chains over connection and store, limits, eviction and item references."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from antiphon.errors import ChainNotFound
+from antiphon.server.websocket.recent_turns import RecentTurns
+from antiphon.store.memory import MemoryStore
+from antiphon.store.store import Turn
+
+
+def turn(id: str, parent: str | None = None, **items: Any) -> Turn:
+    return Turn(
+        id=id,
+        previous_response_id=parent,
+        created_at=0,
+        status="completed",
+        model="m",
+        provider="p",
+        response={},
+        **items,
+    )
+
+
+def make_turns(**limits: int) -> tuple[RecentTurns, MemoryStore]:
+    store = MemoryStore(now=lambda: 0)
+    return RecentTurns(store, **limits), store
+
+
+def add(turns: RecentTurns, each: Turn, size: int = 1, lane: str | None = None) -> None:
+    turns.add(each, size, lane, turns.find(each.previous_response_id))
+
+
+def knows(turns: RecentTurns, response_id: str) -> bool:
+    return turns.find(response_id) is not None
+
+
+async def ids(turns: RecentTurns, response_id: str) -> list[str]:
+    return [each.id for each in await turns.chain(response_id)]
+
+
+async def test_a_chain_begins_in_the_store_and_goes_on_in_the_connection() -> None:
+    turns, store = make_turns()
+    await store.save(turn("stored", None))
+    add(turns, turn("a", "stored"))
+    add(turns, turn("b", "a"))
+    assert await ids(turns, "b") == ["stored", "a", "b"]
+    assert await ids(turns, "stored") == ["stored"]
+    assert knows(turns, "b")
+    assert not knows(turns, "stored")
+
+
+async def test_an_unknown_turn_is_not_found() -> None:
+    turns, _ = make_turns()
+    with pytest.raises(ChainNotFound):
+        await turns.chain("nothing")
+
+
+async def test_the_oldest_turns_are_forgotten_but_not_out_of_a_chain() -> None:
+    turns, _ = make_turns(max_turns=2)
+    add(turns, turn("a"))
+    add(turns, turn("b", "a"))
+    add(turns, turn("c", "b"))
+    assert not knows(turns, "a")
+    assert await ids(turns, "c") == ["a", "b", "c"]
+
+
+async def test_a_turn_that_is_continued_is_forgotten_last() -> None:
+    turns, _ = make_turns(max_turns=2)
+    add(turns, turn("a"))
+    add(turns, turn("b"))
+    await turns.chain("a")
+    add(turns, turn("c"))
+    assert (knows(turns, "a"), knows(turns, "b")) == (True, False)
+
+
+async def test_the_bytes_of_all_turns_are_limited() -> None:
+    turns, _ = make_turns(max_bytes=10)
+    add(turns, turn("a"), 6)
+    add(turns, turn("b"), 5)
+    assert (knows(turns, "a"), knows(turns, "b")) == (False, True)
+    add(turns, turn("c", "b"), 6)
+    assert (knows(turns, "b"), knows(turns, "c")) == (False, False)
+
+
+async def test_a_failed_continuation_evicts_its_parent_on_the_same_lane() -> None:
+    turns, _ = make_turns()
+    add(turns, turn("a"), lane="lane")
+    turns.evict("a", None)
+    assert knows(turns, "a")
+    turns.evict("a", "lane")
+    turns.evict("unknown", "lane")
+    assert not knows(turns, "a")
+
+
+async def test_an_evicted_turn_is_read_from_the_store_if_it_is_there() -> None:
+    turns, store = make_turns()
+    await store.save(turn("a"))
+    add(turns, turn("a"))
+    turns.evict("a", None)
+    assert await ids(turns, "a") == ["a"]
+
+
+async def test_items_are_found_in_the_connection_and_in_the_store() -> None:
+    turns, store = make_turns()
+    await store.save(turn("stored", output=({"id": "s", "type": "message"},)))
+    given, made = {"id": "i", "type": "message"}, {"id": "o", "type": "message", "n": 1}
+    add(turns, turn("a", input=(given,), output=(made,)))
+    reference = {"id": "o", "type": "item_reference"}
+    add(turns, turn("b", "a", input=(reference, {**made, "n": 2})))
+    found = await turns.load_items(["s", "i", "o", "unknown"])
+    assert found["s"] == {"id": "s", "type": "message"}
+    assert found["i"] == given
+    assert found["o"] == made, "output items come before input items"
+    assert "unknown" not in found
+    assert await turns.load_items(["o"]) == {"o": made}
+
+
+async def test_a_turn_that_is_forgotten_while_it_is_continued_stays_in_the_chain() -> None:
+    turns, _ = make_turns(max_turns=1)
+    add(turns, turn("a"))
+    parent = turns.find("a")
+    add(turns, turn("other"))
+    assert not knows(turns, "a")
+    turns.add(turn("b", "a"), 1, None, parent)
+    assert await ids(turns, "b") == ["a", "b"]

@@ -1,0 +1,100 @@
+"""Frames of the gateway: events without the framing of server-sent events, and errors."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from antiphon.server.errors import error_response
+from antiphon.server.websocket.client_frames import SteerFrame
+from antiphon.server.websocket.server_frames import (
+    encode_fields,
+    error_frame,
+    read_events,
+    steer_failed_frame,
+)
+
+STREAM = (
+    b'event: response.created\ndata: {"type":"response.created","sequence_number":0}\n\n'
+    b'event: response.completed\ndata: {"type":"response.completed","sequence_number":1}\n\n'
+)
+
+
+def test_events_lose_their_framing() -> None:
+    events = [*read_events(STREAM)]
+    assert [json.loads(event.data)["sequence_number"] for event in events] == [0, 1]
+    assert [(event.is_terminal, event.is_failure) for event in events] == [
+        (False, False),
+        (True, False),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "is_failure"), [("response.incomplete", False), ("response.failed", True)]
+)
+def test_every_ending_is_recognized(name: str, is_failure: bool) -> None:
+    frame = f'event: {name}\ndata: {{"type":"{name}"}}\n\n'.encode()
+    (event,) = read_events(frame)
+    assert (event.is_terminal, event.is_failure) == (True, is_failure)
+
+
+@pytest.mark.parametrize(
+    ("stream_id", "headers", "added"),
+    [
+        (None, {}, {}),
+        ("a", {}, {"stream_id": "a"}),
+        ("a", {"x": "1"}, {"stream_id": "a", "headers": {"x": "1"}}),
+        (None, {"x": "1"}, {"headers": {"x": "1"}}),
+    ],
+)
+def test_fields_are_added_to_an_event(
+    stream_id: str | None, headers: dict[str, str], added: dict[str, Any]
+) -> None:
+    event = next(read_events(STREAM))
+    message = json.loads(event.with_fields(encode_fields(stream_id, headers)))
+    assert message == {"type": "response.created", "sequence_number": 0, **added}
+
+
+def test_an_error_has_the_status_and_the_headers_that_http_would_have() -> None:
+    response = error_response(429, "Slow down.", kind="rate_limit_error", code="slow", param="p")
+    response.headers |= {"retry-after": "3", "server": "antiphon"}
+    envelope = json.loads(error_frame(response, "lane"))
+    headers = {"retry-after": "3"}
+    assert envelope == {
+        "type": "error",
+        "status": 429,
+        "error": {
+            "type": "rate_limit_error",
+            "code": "slow",
+            "message": "Slow down.",
+            "param": "p",
+            "headers": headers,
+        },
+        "headers": headers,
+        "stream_id": "lane",
+    }
+
+
+def test_an_error_always_has_a_code_and_on_the_default_lane_no_name() -> None:
+    envelope = json.loads(error_frame(error_response(400, "No.")))
+    assert envelope["error"]["code"] == "invalid_request_error"
+    assert "stream_id" not in envelope
+
+
+def test_steering_is_returned_as_it_was_sent() -> None:
+    frame = json.loads(steer_failed_frame(SteerFrame(response_id="r", input="left"), "lane"))
+    assert frame["type"] == "response.steer.failed"
+    assert frame["error"]["code"] == "steering_not_supported"
+    assert frame["steer"] == {"previous_response_id": "r", "input": "left"}
+    assert frame["stream_id"] == "lane"
+
+
+@pytest.mark.parametrize(
+    "steer", [SteerFrame(response_id=None, input="x"), SteerFrame(response_id="r", input=[])]
+)
+def test_steering_without_a_response_or_input_is_invalid(steer: SteerFrame) -> None:
+    frame = json.loads(steer_failed_frame(steer, None))
+    assert frame["error"]["code"] == "invalid_input"
+    assert "stream_id" not in frame

@@ -1,0 +1,215 @@
+"""The session: lanes on one connection, its lifetime, pings, and the loss of its client."""
+
+from __future__ import annotations
+
+import json
+from contextlib import AsyncExitStack
+from typing import Any, ClassVar
+
+import pytest
+
+from antiphon.engine.services import Caller
+from antiphon.errors import InvalidRequest
+from antiphon.server.websocket.client_frames import binary_frame_error
+from antiphon.server.websocket.lanes import LaneLimits
+from antiphon.server.websocket.session import Session, SessionLimits
+from tests.support.applications import (
+    GatedUpstream,
+    OpenApplication,
+    echo_config,
+    open_application,
+    use_upstream,
+)
+from tests.support.waiting import until
+from tests.support.web_sockets import (
+    MemorySocket,
+    connected,
+    create_frame,
+    response_id,
+    running_session,
+)
+
+
+def was_closed(socket: MemorySocket) -> bool:
+    return socket.closed is not None
+
+
+def make_session(opened: OpenApplication, limits: SessionLimits) -> Session:
+    service = opened.application.service
+    return Session(service, Caller("local", "req_handshake"), limits)
+
+
+async def test_two_lanes_are_interleaved_and_each_keeps_its_order() -> None:
+    async with open_application() as opened, connected(opened) as socket:
+        upstream = GatedUpstream()
+        use_upstream(opened.engine, upstream)
+        for text, lane in (("a1", "a"), ("a2", "a"), ("b1", "b")):
+            socket.put(create_frame(text, stream_id=lane))
+        await until(lambda: upstream.waiting == 2, "both lanes to call the provider")
+        upstream.gate.set()
+        await until(lambda: socket.ends() == 3, "the end of all responses")
+    by_lane = {
+        lane: [frame for frame in socket.sent if frame["stream_id"] == lane] for lane in "ab"
+    }
+    endings = [
+        f["response"]["output_text"] for f in by_lane["a"] if f["type"] == "response.completed"
+    ]
+    assert endings == ["a1", "a2"]
+    assert [frame["sequence_number"] for frame in by_lane["b"]] == [*range(len(by_lane["b"]))]
+    first_of_b = socket.sent.index(by_lane["b"][0])
+    last_of_a = socket.sent.index(by_lane["a"][-1])
+    assert first_of_b < last_of_a
+
+
+@pytest.mark.parametrize(
+    ("message", "problem"),
+    [
+        (b"{", "not valid JSON"),
+        (b"[]", "must be an object"),
+        (b'{"type": "response.create", "stream_id": ""}', "'stream_id' must"),
+        (b"{}", "'type'"),
+        (binary_frame_error(), "binary"),
+    ],
+)
+async def test_a_frame_that_cannot_be_read_is_an_error(
+    message: bytes | InvalidRequest, problem: str
+) -> None:
+    async with open_application() as opened, connected(opened) as socket:
+        (error,) = await socket.turn(message)
+        after = await socket.turn(create_frame())
+    assert error["status"] == 400
+    assert problem in error["error"]["message"]
+    assert "stream_id" not in error
+    assert after[-1]["type"] == "response.completed"
+
+
+async def test_an_error_names_its_lane_if_that_can_be_read() -> None:
+    async with open_application() as opened, connected(opened) as socket:
+        (error,) = await socket.turn({"type": "response.x", "stream_id": "lane"})
+    assert error["stream_id"] == "lane"
+
+
+async def test_a_large_frame_is_decoded_in_pieces() -> None:
+    async with open_application() as opened, connected(opened) as socket:
+        frames = await socket.turn(create_frame("x" * 100_000))
+        (error,) = await socket.turn(json.dumps(create_frame("x" * 40_000))[:-1].encode())
+    assert frames[-1]["response"]["output_text"] == "x" * 100_000
+    assert error["status"] == 400
+
+
+async def test_a_frame_above_a_limit_of_request_bodies_is_a_413() -> None:
+    config = echo_config(max_body_values=50)
+    async with open_application(config) as opened, connected(opened) as socket:
+        (error,) = await socket.turn(create_frame(metadata={str(n): "" for n in range(60)}))
+    assert (error["status"], error["error"]["code"]) == (413, "request_too_large")
+
+
+async def test_steering_is_refused_on_the_lane_of_its_response() -> None:
+    async with open_application() as opened, connected(opened) as socket:
+        id = response_id(await socket.turn(create_frame(stream_id="a")))
+        steer = {"type": "response.steer", "previous_response_id": id, "input": "left"}
+        (failed,) = await socket.turn(steer)
+    assert failed["error"]["code"] == "steering_not_supported"
+    assert failed["stream_id"] == "a"
+
+
+async def test_a_connection_ends_after_its_time_when_its_responses_are_over() -> None:
+    async with open_application() as opened:
+        upstream = GatedUpstream()
+        use_upstream(opened.engine, upstream)
+        limits = SessionLimits(max_duration_s=0.05)
+        async with running_session(make_session(opened, limits)) as socket:
+            socket.put(create_frame("slow"))
+            await until(lambda: upstream.waiting, "the call of the provider")
+
+            frame: dict[str, Any] = {}
+            while frame.get("code") != "websocket_connection_limit_reached":
+                (answer,) = await socket.turn({"type": "response.create", "stream_id": "late"})
+                frame = answer["error"]
+            assert not was_closed(socket)
+            upstream.gate.set()
+            await until(lambda: socket.closed, "the end of the connection")
+    completed, envelope = socket.sent[-2:]
+    assert completed["response"]["output_text"] == "slow"
+    assert envelope["error"]["code"] == "websocket_connection_limit_reached"
+    assert envelope["status"] == 400
+    assert socket.closed == (1001, "The connection has reached its maximum duration.")
+
+
+async def test_the_limits_of_lanes_are_errors() -> None:
+    async with open_application() as opened:
+        limits = SessionLimits(lanes=LaneLimits(max_names=1))
+        async with running_session(make_session(opened, limits)) as socket:
+            await socket.turn(create_frame(stream_id="a"))
+            (error,) = await socket.turn(create_frame(stream_id="b"))
+    assert error["error"]["code"] == "websocket_stream_limit_reached"
+    assert error["stream_id"] == "b"
+
+
+async def test_pings_keep_a_silent_connection_open() -> None:
+    config = echo_config(keepalive_s=0.01)
+    async with open_application(config) as opened, connected(opened) as socket:
+        await until(lambda: socket.pings > 1, "two pings")
+    assert socket.sent == []
+
+
+async def test_a_client_that_does_not_read_gets_one_ping() -> None:
+    config = echo_config(keepalive_s=0.01)
+    async with open_application(config) as opened, connected(opened) as socket:
+        socket.reads_pings.clear()
+        async with connected(opened) as other:  # whose pings show how the time passes
+            await until(lambda: other.pings > 3, "pings on another connection")
+        assert socket.pings == 1
+        socket.reads_pings.set()
+        await until(lambda: socket.pings > 1, "the next ping")
+
+
+async def test_a_client_that_leaves_ends_its_responses() -> None:
+    async with open_application() as opened:
+        upstream = GatedUpstream()
+        use_upstream(opened.engine, upstream)
+        async with connected(opened) as socket:
+            socket.put(create_frame())
+            await until(lambda: upstream.waiting, "the call of the provider")
+        assert upstream.waiting == 0
+        assert len(opened.engine.active) == 0
+
+
+async def test_an_idle_connection_is_closed_at_a_shutdown() -> None:
+    async with open_application() as opened, connected(opened) as socket:
+        await socket.turn(create_frame())
+        opened.application.stop_accepting()
+        await until(lambda: socket.closed, "the end of the connection")
+    assert socket.closed == (1001, "The gateway is shutting down.")
+
+
+class NotedSession(Session):
+    """A session that notes when it is stopped."""
+
+    stopped: ClassVar[list[Session]] = []
+
+    def stop(self) -> None:
+        self.stopped.append(self)
+        super().stop()
+
+
+async def test_connections_are_closed_in_the_order_in_which_they_were_opened() -> None:
+    """In a set of sessions, the order would depend on their addresses in memory."""
+    async with open_application() as opened, AsyncExitStack() as stack:
+        service = opened.application.service
+        sessions = [NotedSession(service, Caller("local", f"req_{n}")) for n in range(16)]
+        for session in sessions:
+            await stack.enter_async_context(running_session(session))
+        await until(lambda: len(service.sessions) == 16, "all connections")
+        opened.application.stop_accepting()
+    assert NotedSession.stopped == sessions
+
+
+async def test_a_closed_connection_is_forgotten() -> None:
+    async with open_application() as opened:
+        service = opened.application.service
+        session = Session(service, Caller("local", "req_1"))
+        async with running_session(session) as socket:
+            await socket.turn(create_frame())
+            assert [*service.sessions] == [session]
+        assert not service.sessions

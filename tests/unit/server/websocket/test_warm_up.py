@@ -1,0 +1,52 @@
+"""Warm-up: a response without output, stored and traced, and no call of a provider."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from antiphon.engine.services import Caller
+from antiphon.server.websocket.warm_up import warm_up
+from antiphon.wire.events import Completed
+from antiphon.wire.request import Request
+from tests.support.applications import (
+    GatedUpstream,
+    OpenApplication,
+    open_application,
+    use_upstream,
+)
+
+
+async def warm(opened: OpenApplication, **fields: Any) -> Completed:
+    request = Request.read({"model": "echo/echo", "input": "Hello", **fields})
+    prepared = await opened.engine.prepare(request, Caller("local", "req_1"))
+    events = await warm_up(opened.engine.services, prepared)
+    assert [event.__struct_config__.tag for event in events] == [
+        "response.created",
+        "response.in_progress",
+        "response.completed",
+    ]
+    assert isinstance(events[-1], Completed)
+    return events[-1]
+
+
+async def test_it_completes_without_output_tokens_or_a_provider() -> None:
+    async with open_application() as opened:
+        upstream = GatedUpstream()  # it never answers
+        use_upstream(opened.engine, upstream)
+        async with asyncio.timeout(5):
+            response = (await warm(opened)).response
+    assert (response.status, response.output) == ("completed", ())
+    assert response.usage is not None
+    assert response.usage.total_tokens == 0
+    assert [entry.event for entry in opened.log] == ["response.finished"]
+
+
+async def test_it_is_stored_unless_the_request_says_otherwise() -> None:
+    async with open_application() as opened:
+        store = opened.engine.services.store
+        stored, unstored = await warm(opened), await warm(opened, store=False)
+        found = await store.load(stored.response.id, client="local")
+        assert found is not None
+        assert found.input[0]["content"][0]["text"] == "Hello"
+        assert await store.load(unstored.response.id, client="local") is None

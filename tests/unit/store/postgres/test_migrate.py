@@ -1,0 +1,40 @@
+"""Migrations of the PostgreSQL schema."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from antiphon.errors import StoreError
+from antiphon.store.postgres.address import parse_address
+from antiphon.store.postgres.migrate import connect, migrate, read_version
+from antiphon.store.postgres.schema import MIGRATIONS
+
+pytestmark = pytest.mark.anyio
+
+NEWEST = len(MIGRATIONS)
+
+
+async def test_an_empty_database_is_migrated_once(postgres_url: str) -> None:
+    address = parse_address(postgres_url)
+    assert await read_version(address) == 0
+    found = await asyncio.gather(*(migrate(address) for _ in range(4)))
+    assert sorted(found) == [(0, NEWEST), *[(NEWEST, NEWEST)] * 3]
+    assert await read_version(address) == NEWEST
+
+
+async def test_a_newer_schema_is_refused(postgres_url: str) -> None:
+    address = parse_address(postgres_url)
+    await migrate(address)
+    connection = await connect(address)
+    await connection.execute("UPDATE schema_version SET version = version + 1")
+    await connection.close()
+    with pytest.raises(StoreError, match=r"by a newer version of Antiphon \(schema"):
+        await migrate(address)
+
+
+async def test_a_database_that_does_not_exist_is_reported(postgres_url: str) -> None:
+    address = parse_address(postgres_url.replace("/postgres?", "/missing?"))
+    with pytest.raises(StoreError, match='/missing: database "missing" does not exist'):
+        await migrate(address)

@@ -1,0 +1,119 @@
+"""Runs in PostgreSQL, when connections are lost."""
+
+from __future__ import annotations
+
+import pytest
+
+from antiphon.errors import LeaseLost, StoreUnavailable
+from antiphon.store.postgres.address import parse_address
+from antiphon.store.postgres.migrate import connect
+from antiphon.store.run_log import FIRST_TOKEN, LoggedBatch, RunStart
+from tests.support.postgres_proxy import PostgresProxy
+from tests.support.turns import turn
+from tests.support.waiting import until_async
+from tests.unit.store.postgres.conftest import OpenStore
+
+pytestmark = pytest.mark.anyio
+
+RUNNING = RunStart(holder="p1", is_background=True, is_streamed=True)
+QUEUED = RunStart(holder=None, is_background=True, request=b"{}")
+
+
+def batch(number: int) -> LoggedBatch:
+    return LoggedBatch(number, number, b"data: %d\n\n" % number)
+
+
+async def test_every_write_of_a_run_may_lose_its_reply_and_is_written_once(
+    open_store: OpenStore, proxy: PostgresProxy
+) -> None:
+    store = await open_store()
+    runs = store.runs
+    await runs.renew("p1", 60)  # the connection exists
+    proxy.lose_replies = 1
+    token = await runs.begin(turn("r1", status="in_progress"), RUNNING)
+    for number in range(3):
+        await runs.append("r1", token, [batch(2 * number)])
+        proxy.lose_replies = 1
+        await runs.append("r1", token, [batch(2 * number + 1)])
+    proxy.lose_replies = 1
+    await runs.finish(turn("r1"), token, [batch(6)])
+    page = await runs.read_events("r1", -1)
+    assert page is not None
+    assert (page.status, page.batches) == ("completed", tuple(map(batch, range(7))))
+    with pytest.raises(LeaseLost):
+        await runs.append("r1", token, [batch(7)])
+
+
+async def test_a_run_goes_on_after_a_write_that_failed_and_was_written(
+    open_store: OpenStore, proxy: PostgresProxy
+) -> None:
+    store = await open_store(wait_s=2.0)
+    runs = store.runs
+    token = await runs.begin(turn("r1", status="in_progress"), RUNNING)
+    await runs.append("r1", token, [batch(0)])
+    proxy.lose_replies, proxy.is_away = 1, True
+    with pytest.raises(StoreUnavailable):
+        await runs.append("r1", token, [batch(1)])
+    proxy.is_away = False
+    await runs.append("r1", token, [batch(1), batch(2)])
+    page = await runs.read_events("r1", -1)
+    assert page is not None
+    assert page.batches == (batch(0), batch(1), batch(2))
+
+
+async def test_an_end_is_stored_once_if_it_is_not_known_whether_the_run_began(
+    open_store: OpenStore, proxy: PostgresProxy
+) -> None:
+    store = await open_store(wait_s=2.0)
+    assert await store.load("r1") is None  # the connection exists
+    proxy.lose_replies, proxy.is_away = 1, True
+    store.runs.begin_later(turn("r1", status="in_progress"), RunStart(holder="p1"))
+    await store.runs.begin_now("r1")
+    proxy.is_away = False
+    await store.runs.finish(turn("r1"), FIRST_TOKEN)
+    loaded = await store.load("r1")
+    assert loaded is not None
+    assert loaded.status == "completed"
+    assert await store.runs.claim_expired("p2", 10) == []
+
+
+async def test_no_run_is_taken_over_just_after_the_database_was_away(
+    open_store: OpenStore, proxy: PostgresProxy
+) -> None:
+    store = await open_store(grace_s=0.2)
+    await store.runs.renew("p1", 0)
+    await store.runs.begin(turn("r1", status="in_progress"), RUNNING)
+
+    async def is_taken() -> bool:
+        return [run.turn.id for run in await store.runs.claim_expired("p2", 10)] == ["r1"]
+
+    assert not await is_taken()  # nobody was there before
+    await until_async(is_taken, "the run is taken over")
+    proxy.cut_all()
+    await store.load("r1")
+    assert not await is_taken()
+    await until_async(is_taken, "the run of a process without a lease is taken over")
+
+
+async def test_a_process_that_starts_after_an_outage_leaves_others_time_to_renew(
+    open_store: OpenStore, postgres_url: str
+) -> None:
+    store = await open_store()
+    await store.runs.renew("p1", 0)
+    await store.runs.begin(turn("r1", status="in_progress"), RUNNING)
+    await store.runs.claim_expired("p2", 0)
+    connection = await connect(parse_address(postgres_url))
+    for silent_s, expected in ((2, 1), (60, 0)):
+        change = "UPDATE reachability SET since = since - 60, seen_at = seen_at - $1"
+        await connection.execute(change, float(silent_s))
+        fresh = await open_store(grace_s=3.0)
+        assert len(await fresh.runs.claim_expired("p3", 10)) == expected
+    await connection.close()
+
+
+async def test_leases_have_the_time_of_the_database(open_store: OpenStore) -> None:
+    store = await open_store(now=lambda: 0)  # a clock that is decades behind
+    await store.runs.renew("p1", 60)
+    await store.runs.begin(turn("r1", status="in_progress"), RUNNING)
+    other = await open_store(now=lambda: 1 << 33)
+    assert await other.runs.claim_expired("p2", 10) == []

@@ -1,0 +1,43 @@
+"""The order of logged batches, fencing tokens, and the status of an unfinished turn."""
+
+from __future__ import annotations
+
+import pytest
+
+from antiphon.errors import LeaseLost, StoreError
+from antiphon.store.run_log import LoggedBatch, check_order, check_token, with_status
+from tests.support.turns import turn
+
+
+def test_batches_that_follow_each_other_end_at_the_last_number() -> None:
+    batches = [LoggedBatch(0, 3, b""), LoggedBatch(4, 4, b"")]
+    assert check_order("r", -1, batches, "file") == 4
+    assert check_order("r", 7, [], "file") == 7
+
+
+@pytest.mark.parametrize(
+    "batches", [[(1, 1)], [(0, 0), (0, 1)], [(0, 0), (2, 2)], [(0, -1)], [(-1, 0)]]
+)
+def test_a_gap_or_an_overlap_names_file_response_and_numbers(
+    batches: list[tuple[int, int]],
+) -> None:
+    with pytest.raises(StoreError) as caught:
+        check_order("r", -1, [LoggedBatch(*batch, b"") for batch in batches], "file")
+    first, last = batches[-1]
+    assert f"file: events {first} to {last} of response 'r' do not follow" in caught.value.message
+
+
+def test_another_token_or_none_has_lost_the_lease() -> None:
+    check_token("r", 2, 2)
+    for current in (1, 3, None):
+        with pytest.raises(LeaseLost) as caught:
+            check_token("r", 2, current)
+        assert (caught.value.code, caught.value.response_id) == ("store.lease_lost", "r")
+
+
+def test_the_status_of_a_turn_is_also_that_of_its_response() -> None:
+    changed = with_status(turn("r", response={"id": "r", "status": "queued"}), "in_progress")
+    assert (changed.status, changed.response) == (
+        "in_progress",
+        {"id": "r", "status": "in_progress"},
+    )
