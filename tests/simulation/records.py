@@ -12,8 +12,9 @@ Document = dict[str, Any]
 Outcome = Literal["", "complete", "vanished", "cut", "unreachable"]
 """`vanished`: the client closed; `cut`: the gateway closed before the end of its answer."""
 
-QUESTION = re.compile(rb"qx(\d+)-(\w+?)x")
-"""The number and the tenant of an exchange, in the text of its request."""
+QUESTION = re.compile(rb"Question qx(\d+)-(\w+?)x")
+"""The number and the tenant of an exchange, in the text of its request. With the word before it:
+encrypted content is base64, and contains the rest of the pattern by chance."""
 ANSWER = re.compile(r"ax(\d+)-(\w+?)-(\d+)x")
 """The exchange, its tenant and the number of the upstream call, in the text of an answer."""
 TERMINAL = ("response.completed", "response.failed", "response.incomplete")

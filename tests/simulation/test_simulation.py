@@ -14,6 +14,7 @@ import pytest
 
 from tests.simulation.mutant import Mutant
 from tests.simulation.mutants import MUTANTS, find, read_seeds
+from tests.simulation.records import QUESTION
 from tests.simulation.simulate import format_lines, main, run_seeds
 
 THOROUGH = bool(os.environ.get("ANTIPHON_SIMULATION"))
@@ -70,6 +71,12 @@ def test_a_run_shows_its_summary_and_adds_up_in_a_file(
 def test_one_seed_is_shown_with_its_time_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--seed", "5"]) == 0
     assert "accepts connections" in capsys.readouterr().out
+
+
+def test_encrypted_content_is_not_taken_for_a_question() -> None:
+    """Seed 59 with recordings: base64 that contained `qx6-…x` looked like a turn."""
+    assert QUESTION.findall(b'"encrypted_content":"Zqx6-rL0xA"') == []
+    assert QUESTION.findall(b"Question qx6-bobx, please.") == [(b"6", b"bob")]
 
 
 # Seeds that were violated once, with the defect. Each defect has a unit test, too: what a seed
