@@ -26,8 +26,10 @@ from tests.support.applications import (
     use_upstream,
 )
 from tests.support.gateways import events_of
+from tests.support.virtual_time import virtual_time_backend
 from tests.support.waiting import until
 
+anyio_backend = virtual_time_backend
 CALLER = Caller("local", "req_1")
 SOON_S = 0.01
 LATE_S = 60.0
