@@ -1,9 +1,10 @@
 """Throughput of one process and of two workers, on two cores that they share with the load.
 
-The load generator and the fake provider of `bench/gateway.py` are used, in alternating rounds.
+The load generator and the fake provider of `bench/gateway.py` are used, in alternating rounds. One
+scenario is added: `paced-c640`, more streams of one chunk every 20 ms than one process can serve.
 
-    python bench/workers.py            print the tables
-    python bench/workers.py --write    also write them to bench/results/workers.md
+    python bench/workers.py            print the table
+    python bench/workers.py --write    also write it to bench/results/workers.md
 """
 
 from __future__ import annotations
@@ -15,11 +16,23 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from statistics import median
+from typing import Any
 
 from gateway import HERE, PORT, gateway, toolbox
 
-SCENARIOS = "burst-c64,paced-c256,plain-c64"
+SCENARIOS = {
+    "burst-c64": "64 streams of 200 chunks, without delay",
+    "paced-c640": "640 streams of a chunk every 20 ms",
+    "plain-c64": "64 clients, whole answers",
+}
+RUNNER = """\
+import bench
+bench.SCENARIOS["paced-c640"] = (640, "n200-d20", 1, 10, 6, [])
+bench.main()
+"""
 RESULTS = HERE / "results" / "workers.md"
+Row = dict[str, Any]
 
 
 def targets(work: Path) -> list[dict[str, object]]:
@@ -29,26 +42,59 @@ def targets(work: Path) -> list[dict[str, object]]:
     return [{**each, "cpus": "0,1"} for each in (one, two)]
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--scenarios", default=SCENARIOS)
-    parser.add_argument("--rounds", default="3")
-    parser.add_argument("--write", action="store_true", help=f"keep the tables in {RESULTS.name}")
-    args = parser.parse_args()
+def measure(scenarios: str, rounds: int) -> list[Row]:
     with tempfile.TemporaryDirectory(prefix="antiphon-bench-") as name:
         work = Path(name) / "bench"
         shutil.copytree(toolbox(), work)
         subprocess.run(["chmod", "-R", "u+w", str(work)], check=True)
         (work / "bin").mkdir(exist_ok=True)
         (work / "targets.json").write_text(json.dumps(targets(work)))
-        run = [sys.executable, "bench.py", "run", "--targets", "targets.json", "--out", "out.jsonl"]
-        run += ["--scenarios", args.scenarios, "--rounds", args.rounds]
+        (work / "runner.py").write_text(RUNNER)
+        run = [sys.executable, "runner.py", "run", "--targets", "targets.json"]
+        run += ["--out", "out.jsonl", "--scenarios", scenarios, "--rounds", str(rounds)]
         subprocess.run(run, cwd=work, check=True)
-        report = [sys.executable, "bench.py", "report", "out.jsonl", "--ref", "one"]
-        tables = subprocess.run(report, cwd=work, check=True, capture_output=True, text=True).stdout
-    print(tables)
+        return [json.loads(line) for line in (work / "out.jsonl").read_text().splitlines()]
+
+
+def tabulate(rows: list[Row]) -> list[str]:
+    """Make a table of medians, one line for each figure of a scenario."""
+    lines = ["| | one process | two workers | ratio |", "|---|---:|---:|---:|"]
+    for scenario in dict.fromkeys(row["scenario"] for row in rows):
+        found = [row for row in rows if row["scenario"] == scenario]
+        if bad := sum(row["bad"] + row["errors"] for row in found):
+            lines.append(f"| {scenario}: {bad} wrong answers | | | |")
+        is_plain = scenario.startswith("plain")
+        rate = "responses_per_s" if is_plain else "events_per_s"
+        for what, key in ((rate.replace("_per_", "/"), rate), ("cores used", "cpu_cores")):
+            one, two = (
+                median(_read(row, key) for row in found if row["name"] == name)
+                for name in ("one", "two")
+            )
+            digits = 2 if key == "cpu_cores" else 0
+            title = f"{SCENARIOS.get(scenario, scenario)} (`{scenario}`): {what}"
+            lines.append(f"| {title} | {one:,.{digits}f} | {two:,.{digits}f} | {two / one:.2f} |")
+    return lines
+
+
+def _read(row: Row, key: str) -> float:
+    if key == "cpu_cores":
+        return float(row["cpu_ms_per_response"] * row["responses_per_s"] / 1000)
+    return float(row[key])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--scenarios", default=",".join(SCENARIOS))
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--write", action="store_true", help=f"keep the table in {RESULTS.name}")
+    args = parser.parse_args()
+    table = "\n".join(tabulate(measure(args.scenarios, args.rounds)))
+    print(table)
     if args.write:
-        RESULTS.write_text(f"# Two workers\n\n`python bench/workers.py --write`\n\n{tables}")
+        RESULTS.write_text(
+            f"# Two workers\n\n`python bench/workers.py --write`: medians of {args.rounds} rounds"
+            f" on two cores, which the processes share with the load.\n\n{table}\n"
+        )
 
 
 if __name__ == "__main__":

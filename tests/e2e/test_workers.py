@@ -20,9 +20,10 @@ import aiohttp
 
 from tests.support.commands import COMMAND, environment
 from tests.support.gateways import events_of
+from tests.support.prometheus_tools import scrape_sums
 from tests.support.stream_reader import StreamReader, open_stream
 from tests.support.upstream import HELLO, HELLO_WORLD, Connection, ReceivedRequest, upstream
-from tests.support.waiting import until
+from tests.support.waiting import until, until_async
 
 PATIENCE_S = 30.0
 MANY = 8
@@ -150,6 +151,29 @@ async def test_workers_share_the_store_and_a_dead_one_is_replaced(tmp_path: Path
         again = [await ask(workers, **body("echo/echo")) for _ in range(MANY)]
         assert {each["status"] for each in again} == {"completed"}
         assert len(workers.list_pids()) == 2
+
+
+async def test_each_worker_answers_with_the_metrics_of_all(tmp_path: Path) -> None:
+    async with two_workers(tmp_path, "http://127.0.0.1:1/v1") as workers:
+        for _ in range(MANY):
+            await ask(workers, **body("echo/echo"))
+        await until_async(lambda: _count_requests(workers, MANY), "every worker has counted")
+        os.kill(workers.list_pids()[0], signal.SIGKILL)
+        await workers.logged("worker.died")
+        for _ in range(MANY):
+            await ask(workers, **body("echo/echo"))
+        await until_async(lambda: _count_requests(workers, 2 * MANY), "nothing counted is lost")
+        assert len(workers.list_pids()) == 2
+
+
+async def _count_requests(workers: Workers, number: int) -> bool:
+    """Whether so many requests are counted, whichever worker is asked."""
+    sums: list[dict[str, float]] = []
+    for _ in range(MANY):
+        async with aiohttp.ClientSession() as client:  # a connection of its own
+            sums.append(await scrape_sums(client, f"http://127.0.0.1:{workers.port}"))
+    assert all(each["antiphon_running_streams"] == 0 for each in sums)
+    return all(each.get("antiphon_requests_total") == number for each in sums)
 
 
 async def test_a_background_response_is_followed_and_cancelled_in_any_worker(

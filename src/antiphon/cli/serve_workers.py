@@ -14,6 +14,7 @@ from antiphon.cli.terminal import print_error
 from antiphon.config import Config
 from antiphon.engine.routing import Router
 from antiphon.errors import AntiphonError, ConfigError
+from antiphon.observe.shared_metrics import forget_process, shared_metrics
 from antiphon.pipeline.log import Entry
 from antiphon.server.auth import reject_open_bind
 from antiphon.server.log_output import open_log
@@ -62,8 +63,10 @@ def serve_workers(
         work=partial(_work, load_checked),
         emit=emit,
         announce=lambda: announce(port, names),
+        on_end=forget_process,
     )
-    return supervisor.run()
+    with shared_metrics(os.environ):
+        return supervisor.run()
 
 
 def make_loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:

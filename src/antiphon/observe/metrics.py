@@ -1,9 +1,9 @@
 """Metrics of the gateway for Prometheus.
 
 Requests are counted when they have ended, together with others, never while they stream. Gauges are
-read when the metrics are. Every process counts on its own. Processes that share the directory of
-`PROMETHEUS_MULTIPROC_DIR` write their figures to files in it, and each answers with the sums of all
-(the multiprocess mode of `prometheus-client`).
+read when the metrics are. Processes that share the directory of `PROMETHEUS_MULTIPROC_DIR`, as
+workers do, write their figures to files in it, and each answers with the sums of all (the
+multiprocess mode of `prometheus-client`). Any other process counts on its own.
 """
 
 from __future__ import annotations

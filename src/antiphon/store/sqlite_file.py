@@ -219,7 +219,15 @@ def connect_reader(path: Path) -> sqlite3.Connection:
 
 @contextmanager
 def transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    connection.execute("BEGIN IMMEDIATE")
+    """Run a write transaction."""
+    with finish_transaction(connection):
+        connection.execute("BEGIN IMMEDIATE")
+        yield
+
+
+@contextmanager
+def finish_transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """Commit the transaction that is begun inside, or take it back after an error."""
     try:
         yield
         connection.execute("COMMIT")

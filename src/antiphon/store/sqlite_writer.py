@@ -23,8 +23,8 @@ from antiphon.store.sqlite_file import (
     WatchedConnection,
     is_file_failure,
     to_store_error,
-    transaction,
 )
+from antiphon.store.sqlite_lock import WriteLock
 
 T = TypeVar("T")
 Job: TypeAlias = Callable[[sqlite3.Connection], T]
@@ -55,6 +55,7 @@ class BatchWriter:
         self._path = path
         self._connection = connection
         self._maintain = maintain
+        self._lock = WriteLock()
         self._queue: SimpleQueue[_QueuedJob | None] = SimpleQueue()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._ended: asyncio.Future[None] | None = None
@@ -155,7 +156,7 @@ class BatchWriter:
         been opened when the file could not be written."""
         connection = self._connection.get()
         try:
-            with transaction(connection):
+            with self._lock.transaction(connection):
                 return [queued.job(connection) for queued in jobs]
         except sqlite3.Error as error:
             if is_file_failure(error):
