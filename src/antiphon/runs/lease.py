@@ -10,10 +10,11 @@ import msgspec
 from msgspec.structs import replace
 
 from antiphon.errors import LeaseLost, StoreError
+from antiphon.runs.finished_items import load_finished_items
 from antiphon.store.run_log import BEFORE_FIRST, ClaimedRun, LoggedBatch, RenewedRuns, RunStore
 from antiphon.wire.events import HostedToolEvent
 from antiphon.wire.items import Document
-from antiphon.wire.response import ResponseUsage
+from antiphon.wire.response import ResponseUsage, text_of_output
 from antiphon.wire.sse import SSEEncoder
 
 PROCESS_LOST = "The gateway that generated this response stopped."
@@ -73,13 +74,21 @@ class ProcessLease:
 
 
 async def end_run(runs: RunStore, run: ClaimedRun, *, is_cancelled: bool) -> Document:
-    """End a run that is not generated any more; return the response."""
+    """End a run that is not generated any more, with the items that its log has; return the
+    response."""
     turn = run.turn
     status = "cancelled" if is_cancelled else "failed"
-    error = None if is_cancelled else {"code": "server_error", "message": PROCESS_LOST}
-    ending = {"status": status, "error": error, "output_text": "", "usage": _NO_USAGE}
-    response = {**turn.response, **ending}
-    turn = replace(turn, status=status, response=response)
+    has_log = run.start.is_streamed and run.last_seq > BEFORE_FIRST
+    output = await load_finished_items(runs, turn.id, turn.client) if has_log else []
+    response = {
+        **turn.response,
+        "status": status,
+        "error": None if is_cancelled else {"code": "server_error", "message": PROCESS_LOST},
+        "output": output,
+        "output_text": text_of_output(output),
+        "usage": _NO_USAGE,
+    }
+    turn = replace(turn, status=status, output=tuple(output), response=response)
     batches = _final_batches(run, response) if run.start.is_streamed else ()
     with suppress(LeaseLost):  # it was deleted meanwhile
         await runs.finish(turn, run.token, batches, conversation_id=conversation_of(response))

@@ -22,6 +22,7 @@ from antiphon.store.run_log import RunStore
 from antiphon.store.store import Store
 from tests.support.applications import (
     GatedUpstream,
+    HeldUpstream,
     OpenApplication,
     document_of,
     echo_config,
@@ -92,6 +93,29 @@ async def test_a_stream_is_read_from_another_process_while_it_is_generated(tmp_p
         whole = await read_stream(streaming)
         assert await read_stream(tail) == whole
         assert await read_stream(await second.request("GET", path)) == whole
+
+
+async def test_every_process_shows_the_items_that_are_finished(tmp_path: Path) -> None:
+    config = config_in(tmp_path)
+    async with open_application(config) as first, open_application(config) as second:
+        upstream = HeldUpstream()
+        use_upstream(first.engine, upstream)
+        streaming = await first.create(model="echo/reasoner", background=True, stream=True)
+        [response_id] = first.application.live.drivers
+        await upstream.is_holding.wait()
+        path = f"/v1/responses/{response_id}"
+
+        async def is_shown() -> bool:
+            return bool(document_of(await first.request("GET", path))["output"])
+
+        await until_async(is_shown, "the reasoning is durable")
+        shown = [document_of(await each.request("GET", path)) for each in (first, second)]
+        assert shown[0] == shown[1]
+        assert [item["type"] for item in shown[0]["output"]] == ["reasoning"]
+        assert (shown[0]["status"], shown[0]["usage"]) == ("in_progress", None)
+        upstream.gate.set()
+        ending = events_of(await read_stream(streaming))[-1]["response"]
+        assert ending["output"][0] == shown[0]["output"][0]
 
 
 async def test_a_run_that_breaks_is_ended_all_the_same(tmp_path: Path) -> None:

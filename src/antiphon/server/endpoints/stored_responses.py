@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 
+import msgspec
+
 from antiphon.errors import InvalidRequest
 from antiphon.runs.driver import RunDriver
+from antiphon.runs.finished_items import finished_items, load_finished_items
 from antiphon.server.endpoints.context import Context
 from antiphon.server.endpoints.query import Query
 from antiphon.server.endpoints.tails import NO_EVENTS, find_tail, stream_response
@@ -15,6 +18,7 @@ from antiphon.store.run_log import UNFINISHED
 from antiphon.store.turn import Turn
 from antiphon.wire.items import Document
 from antiphon.wire.listed_item import list_items
+from antiphon.wire.response import Response
 
 _CANCEL_POLL_S = 0.1
 _END_WAIT_S = 5.0
@@ -25,15 +29,29 @@ async def retrieve(context: Context) -> HTTPResponse:
     query = Query(context.http.query)
     if query.boolean("stream", False) and context.http.method == "GET":
         return await _resume(context, query)
-    driver = _find_live(context)
-    if driver is not None:
-        return json_response(driver.run.prepared.response)
-    return json_response((await _load(context)).response)
+    return json_response(await _find_response(context))
+
+
+async def _find_response(context: Context) -> Response | Document:
+    """Return a response as it stands; while it runs in the background, with the items that its log
+    has."""
+    live, response_id, client = context.service.live, *_ids(context)
+    if (driver := _find_live(context)) is not None:
+        response = driver.run.prepared.response
+        if (log := live.find_log(response_id, client)) is None:
+            return response
+        items = finished_items(log.batches[: log.visible])
+        return {**msgspec.to_builtins(response), "output": items}
+    turn = await _load(context)
+    if turn.status not in UNFINISHED or not turn.response.get("background"):
+        return turn.response
+    items = await load_finished_items(live.store.runs, response_id, client)
+    return {**turn.response, "output": items}
 
 
 async def delete(context: Context) -> HTTPResponse:
     """Delete a response; one that is still being generated ends."""
-    response_id, client = context.ids["response_id"], context.caller.client
+    response_id, client = _ids(context)
     driver = _find_live(context)
     if driver is not None and driver.task is not None and not driver.delete():
         await asyncio.wait((driver.task,), timeout=_END_WAIT_S)
@@ -53,7 +71,7 @@ async def _cancel_live(driver: RunDriver) -> None:
 
 async def cancel(context: Context) -> HTTPResponse:
     """Cancel a background response; one that has ended is returned as it is."""
-    response_id, client = context.ids["response_id"], context.caller.client
+    response_id, client = _ids(context)
     live = context.service.live
     if (driver := _find_live(context)) is not None:
         await _cancel_live(driver)
@@ -153,14 +171,18 @@ async def _wait_for_end(context: Context) -> Turn:
     return turn
 
 
+def _ids(context: Context) -> tuple[str, str]:
+    """Return the id of the response in the path, and the name of the client."""
+    return context.ids["response_id"], context.caller.client
+
+
 def _find_live(context: Context) -> RunDriver | None:
-    return context.service.live.find(context.ids["response_id"], context.caller.client)
+    return context.service.live.find(*_ids(context))
 
 
 async def _load(context: Context) -> Turn:
-    response_id = context.ids["response_id"]
-    store = context.service.live.store
-    turn = await store.load(response_id, client=context.caller.client)
+    response_id, client = _ids(context)
+    turn = await context.service.live.store.load(response_id, client=client)
     if turn is None:
         raise _not_found(response_id)
     return turn
