@@ -6,18 +6,21 @@ import asyncio
 
 import msgspec
 
-from antiphon.errors import InvalidRequest
+from antiphon.errors import ChainNotFound, InvalidRequest
 from antiphon.runs.driver import RunDriver
 from antiphon.runs.finished_items import finished_items, load_finished_items
+from antiphon.runs.lease import conversation_of
 from antiphon.server.endpoints.context import Context
 from antiphon.server.endpoints.query import Query
 from antiphon.server.endpoints.tails import NO_EVENTS, find_tail, stream_response
 from antiphon.server.http import HTTPResponse, json_response
-from antiphon.store.chain import build_history
+from antiphon.store.chain import build_history, without_truncated_calls
+from antiphon.store.conversation import unknown_after
 from antiphon.store.run_log import UNFINISHED
 from antiphon.store.turn import Turn
 from antiphon.wire.items import Document
-from antiphon.wire.listed_item import list_items
+from antiphon.wire.listed_item import list_items, without_excluded
+from antiphon.wire.request import INCLUDE_VALUES
 from antiphon.wire.response import Response
 
 _CANCEL_POLL_S = 0.1
@@ -27,6 +30,7 @@ _END_WAIT_S = 5.0
 
 async def retrieve(context: Context) -> HTTPResponse:
     query = Query(context.http.query)
+    query.choices("include", INCLUDE_VALUES)  # what a response has is decided when it is created
     if query.boolean("stream", False) and context.http.method == "GET":
         return await _resume(context, query)
     return json_response(await _find_response(context))
@@ -91,6 +95,7 @@ async def list_input_items(context: Context) -> HTTPResponse:
     query = Query(context.http.query)
     limit = query.integer("limit", 20, minimum=1, maximum=100)
     is_ascending = query.choice("order", "desc", ("asc", "desc")) == "asc"
+    include = query.choices("include", INCLUDE_VALUES)
     items = await _load_input(context)
     if not is_ascending:
         items.reverse()
@@ -100,7 +105,7 @@ async def list_input_items(context: Context) -> HTTPResponse:
     return json_response(
         {
             "object": "list",
-            "data": page,
+            "data": [without_excluded(item, include) for item in page],
             "first_id": page[0]["id"] if page else None,
             "last_id": page[-1]["id"] if page else None,
             "has_more": len(items) > limit,
@@ -136,29 +141,44 @@ async def _is_streamed(context: Context) -> bool:
 
 
 async def _load_input(context: Context) -> list[Document]:
-    live, client = context.service.live, context.caller.client
+    """Load the input of a response, after what it continues; of items with the same id, the
+    first."""
     driver = _find_live(context)
     if driver is not None:
         prepared = driver.run.prepared
         turn = prepared.make_turn(prepared.response, "")
     else:
         turn = await _load(context)
-    turns: list[Turn] = []
+    items: dict[str, Document] = {}
+    for item in (*await _load_history(context, turn), *list_items(turn.input, turn.id)):
+        items.setdefault(item["id"], item)
+    return [*items.values()]
+
+
+async def _load_history(context: Context, turn: Turn) -> list[Document]:
+    """Load what a response continues, if it has not been deleted: a chain of responses, or a
+    conversation up to its item `conversation_end`."""
+    store, client = context.service.live.store, context.caller.client
     if turn.previous_response_id is not None:
-        turns = await live.store.chain(turn.previous_response_id, client=client)
-    items = [item for each in turns for item in list_items(build_history([each]), each.id)]
-    return [*items, *list_items(turn.input, turn.id)]
+        try:
+            turns = await store.chain(turn.previous_response_id, client=client)
+        except ChainNotFound:
+            return []
+        return [item for each in turns for item in list_items(build_history([each]), each.id)]
+    conversation_id = conversation_of(turn.response)
+    if conversation_id is None or turn.conversation_end is None:
+        return []
+    page = await store.conversations.list_items(conversation_id, client=client)
+    items = [] if page is None else without_truncated_calls(page.items)
+    ids = [item["id"] for item in items]
+    return items[: ids.index(turn.conversation_end) + 1] if turn.conversation_end in ids else []
 
 
 def _items_after(items: list[Document], after: str) -> list[Document]:
     for index, item in enumerate(items):
         if item["id"] == after:
             return items[index + 1 :]
-    raise InvalidRequest(
-        f"`after` must be the id of an item in the list, not {after[:80]!r}.",
-        param="after",
-        code="invalid_value",
-    )
+    raise unknown_after(after)
 
 
 async def _wait_for_end(context: Context) -> Turn:
@@ -189,9 +209,7 @@ async def _load(context: Context) -> Turn:
 
 
 def _not_found(response_id: str) -> InvalidRequest:
-    return InvalidRequest(
-        f"Response with id '{response_id[:80]}' not found.", code="not_found", status=404
-    )
+    return InvalidRequest(f"Response with id '{response_id[:80]}' not found.", status=404)
 
 
 def _check_background(is_background: object) -> None:
