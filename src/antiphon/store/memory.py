@@ -299,7 +299,7 @@ class MemoryRuns:
         self, response_id: str, after: int, *, client: str = ""
     ) -> EventPage | None:
         run = self._runs.get(response_id)
-        if run is None or self._is_log_expired(run, self._now()):
+        if run is None or not run.start.is_streamed or self._is_log_expired(run, self._now()):
             return None
         if self._store.find(response_id, client) is None:
             return None

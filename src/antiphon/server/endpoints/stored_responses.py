@@ -119,9 +119,9 @@ async def _resume(context: Context, query: Query) -> HTTPResponse:
     after = query.integer("starting_after", NO_EVENTS, minimum=NO_EVENTS)
     keeps = query.boolean("include_obfuscation", True)
     tail = await find_tail(context, response_id, after, keep_obfuscation=keeps)
-    is_streamed = tail is not None and await _is_streamed(context)
-    if tail is None or not is_streamed:
-        if _find_live(context) is None:
+    driver = _find_live(context)
+    if tail is None or not (driver is None or driver.run.prepared.request.stream):
+        if driver is None:
             await _load(context)
         raise InvalidRequest(
             f"Response '{response_id}' cannot be streamed: only a response that was created with"
@@ -130,14 +130,6 @@ async def _resume(context: Context, query: Query) -> HTTPResponse:
             code="invalid_value",
         )
     return stream_response(context, tail, {})
-
-
-async def _is_streamed(context: Context) -> bool:
-    driver = _find_live(context)
-    if driver is not None:
-        return driver.run.prepared.request.stream
-    turn = await _load(context)
-    return bool(turn.response.get("background"))
 
 
 async def _load_input(context: Context) -> list[Document]:

@@ -274,6 +274,15 @@ async def test_only_a_response_that_was_streamed_in_the_background_can_be_stream
         assert (await get(opened, "resp_unknown", "?stream=true")).status == 404
 
 
+async def test_a_queued_response_that_is_not_streamed_cannot_be_streamed() -> None:
+    config = replace(echo_config(), background=BackgroundConfig(max_running=1))
+    async with gated(config) as (opened, upstream):
+        for response_id in (await submit(opened), await submit(opened)):
+            response = await get(opened, response_id, "?stream=true")
+            assert (response.status, error_of(response)["param"]) == (400, "stream")
+        upstream.gate.set()
+
+
 async def test_a_stream_waits_for_a_response_that_is_being_generated() -> None:
     async with gated() as (opened, upstream):
         first = await opened.create(background=True, stream=True)
