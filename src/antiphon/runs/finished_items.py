@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import AsyncGenerator, Iterable
 
 import msgspec
 
@@ -24,13 +24,20 @@ def finished_items(batches: Iterable[LoggedBatch]) -> list[Document]:
     ]
 
 
-async def load_finished_items(runs: RunStore, response_id: str, client: str) -> list[Document]:
-    """Return the finished items of a response whose log is in the store; none without a log."""
-    items: list[Document] = []
+async def read_batches(
+    runs: RunStore, response_id: str, client: str
+) -> AsyncGenerator[LoggedBatch, None]:
+    """Yield the batches of a log in the store; none if there is no log."""
     after = BEFORE_FIRST
     while (page := await runs.read_events(response_id, after, client=client)) is not None:
         if not page.batches:
-            break
-        items += finished_items(page.batches)
+            return
+        for batch in page.batches:
+            yield batch
         after = page.batches[-1].last_seq
-    return items
+
+
+async def load_finished_items(runs: RunStore, response_id: str, client: str) -> list[Document]:
+    """Return the finished items of a response whose log is in the store."""
+    batches = read_batches(runs, response_id, client)
+    return [item async for batch in batches for item in finished_items([batch])]

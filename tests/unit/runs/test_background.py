@@ -32,6 +32,7 @@ from tests.support.applications import (
     use_upstream,
 )
 from tests.support.gateways import events_of
+from tests.support.stream_validator import check
 from tests.support.waiting import until, until_async
 
 
@@ -66,6 +67,33 @@ async def test_queued_responses_are_generated_by_the_next_process(tmp_path: Path
             found = await second.request("GET", f"/v1/responses/{response_id}")
             assert document_of(found)["output_text"] == text
         assert await status_of(second, ids[0]) == "cancelled"  # it had begun
+
+
+async def test_the_log_of_a_queued_stream_goes_on_in_the_next_process(tmp_path: Path) -> None:
+    config = config_in(tmp_path)
+    async with open_application(config) as first:
+        use_upstream(first.engine, GatedUpstream())
+        await submit(first)
+        queued = await first.create(background=True, stream=True, input="two")
+        frames: list[bytes] = []
+
+        async def write(data: bytes) -> None:
+            frames.append(data)
+
+        assert not isinstance(queued.body, bytes)
+        reading = asyncio.ensure_future(queued.body.write_to(write))
+        await until(lambda: frames, "it is announced")
+        reading.cancel()
+    announced = events_of(b"".join(frames))
+    async with open_application(config) as second:
+        await second.application.start()
+        path = f"/v1/responses/{announced[0]['response']['id']}?stream=true"
+        events = events_of(await read_stream(await second.request("GET", path)))
+        again = events_of(await read_stream(await second.request("GET", path)))
+    check(events)
+    assert events == again
+    assert events[:2] == announced
+    assert events[-1]["response"]["output_text"] == "two"
 
 
 async def test_a_response_is_cancelled_by_another_process(tmp_path: Path) -> None:

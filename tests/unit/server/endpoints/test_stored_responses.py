@@ -27,6 +27,7 @@ from tests.support.applications import (
     use_upstream,
 )
 from tests.support.gateways import events_of
+from tests.support.stream_validator import check
 from tests.support.waiting import until
 
 KEYS = {"alice": "sk-alice", "bob": "sk-bob"}
@@ -281,6 +282,41 @@ async def test_a_queued_response_that_is_not_streamed_cannot_be_streamed() -> No
             response = await get(opened, response_id, "?stream=true")
             assert (response.status, error_of(response)["param"]) == (400, "stream")
         upstream.gate.set()
+
+
+@pytest.mark.parametrize("is_cancelled", [False, True])
+async def test_the_stream_of_a_queued_response_begins_at_once(is_cancelled: bool) -> None:
+    """Its client must know the id, or it could neither resume nor cancel it."""
+    config = replace(echo_config(), background=BackgroundConfig(max_running=1))
+    async with gated(config) as (opened, upstream):
+        await submit(opened)
+        streaming = await opened.create(background=True, stream=True)
+        first: list[bytes] = []
+
+        async def write(data: bytes) -> None:
+            first.append(data)
+
+        assert not isinstance(streaming.body, bytes)
+        reading = asyncio.ensure_future(streaming.body.write_to(write))
+        await until(lambda: first, "the stream has begun")
+        created, queued = events_of(first[0])
+        assert (created["type"], queued["type"]) == ("response.created", "response.queued")
+        assert created["response"] == queued["response"]
+        assert (queued["response"]["status"], queued["response"]["output"]) == ("queued", [])
+        path = f"/v1/responses/{created['response']['id']}"
+        if is_cancelled:
+            await opened.request("POST", f"{path}/cancel")
+        upstream.gate.set()
+        await reading
+        events = events_of(b"".join(first))
+        if not is_cancelled:
+            check(events)
+        assert [event["sequence_number"] for event in events] == [*range(len(events))]
+        assert events[-1]["response"]["status"] == ("cancelled" if is_cancelled else "completed")
+        for number in (-1, 0, 1, 2, len(events) - 1):
+            rest = f"{path}?stream=true&starting_after={number}"
+            resumed = await read_stream(await opened.request("GET", rest))
+            assert events_of(resumed) == events[number + 1 :]
 
 
 async def test_a_stream_waits_for_a_response_that_is_being_generated() -> None:
