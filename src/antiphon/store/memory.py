@@ -145,6 +145,7 @@ class MemoryStore:
         if self._find(response_id, client) is None:
             return self._runs.forget_later(response_id, client)
         self._remove(response_id)
+        self._conversations.drop_locks(response_id)
         return True
 
     async def chain(self, response_id: str, *, client: str = "") -> list[Turn]:

@@ -148,6 +148,21 @@ async def test_deleting_a_response_ends_its_run(background: bool) -> None:
         assert (upstream.waiting, (await get(opened, response_id)).status) == (0, 404)
 
 
+@pytest.mark.parametrize("is_queued", [False, True])
+async def test_the_conversation_of_a_deleted_response_can_be_continued(is_queued: bool) -> None:
+    config = replace(echo_config(), background=BackgroundConfig(max_running=1))
+    async with gated(config) as (opened, upstream):
+        created = await opened.request("POST", "/v1/conversations", b"{}")
+        conversation_id = document_of(created)["id"]
+        if is_queued:
+            await submit(opened)
+        response_id = await submit(opened, conversation=conversation_id)
+        await opened.request("DELETE", f"/v1/responses/{response_id}")
+        upstream.gate.set()
+        following = await opened.create(conversation=conversation_id)
+        assert (following.status, document_of(following)["status"]) == (200, "completed")
+
+
 # Background
 
 
