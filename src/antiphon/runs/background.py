@@ -73,8 +73,7 @@ class BackgroundRuns:
         """Accept a response durably and generate it as soon as there is room; return it queued.
 
         Whatever happens, `on_exit` of the run is called in the end, and not by the caller."""
-        prepared = run.prepared
-        response = replace(prepared.response, status="queued")
+        response = _queued_response(run)
         has_room = self._free > 0 and not self._waiting
         self._free -= has_room
         # In a task of its own: what is being stored must be run, even if the client leaves now.
@@ -174,9 +173,9 @@ class BackgroundRuns:
     async def _begin_claimed(self, claimed: ClaimedRun) -> None:
         if not claimed.is_cancel_requested:
             try:
-                earlier = await self._load_log(claimed)
-                run = self._waiting.pop(claimed.turn.id, None) or await self._create(claimed)
-                self._start(run, claimed.token, earlier)
+                waiting = self._waiting.pop(claimed.turn.id, None)
+                run = waiting or await self._create(claimed)
+                self._start(run, claimed.token, await self._load_log(claimed, waiting))
                 return
             except AntiphonError as error:
                 self._report("background.start_failed", error)
@@ -198,10 +197,12 @@ class BackgroundRuns:
         skip_limits(run)
         return run
 
-    async def _load_log(self, claimed: ClaimedRun) -> list[LoggedBatch]:
-        """Load the events that a response has sent while it was queued."""
+    async def _load_log(self, claimed: ClaimedRun, waiting: Run | None) -> list[LoggedBatch]:
+        """Return the events that a response has sent while it was queued, here or elsewhere."""
         if claimed.last_seq == BEFORE_FIRST:
             return []
+        if waiting is not None:
+            return [_announce(_queued_response(waiting))]
         turn = claimed.turn
         return [batch async for batch in read_batches(self._runs, turn.id, turn.client)]
 
@@ -264,6 +265,10 @@ class BackgroundRuns:
 def _forget_failure(task: asyncio.Task[None]) -> None:
     if not task.cancelled():
         task.exception()
+
+
+def _queued_response(run: Run) -> Response:
+    return replace(run.prepared.response, status="queued")
 
 
 def _announce(response: Response) -> LoggedBatch:
