@@ -37,9 +37,9 @@ async def test_a_stored_response(tmp_path: Path, dialect: Dialect, transport: Tr
             "page": [2, True],
             "after": asked[2:],
             "cancelled": ["BadRequestError", "invalid_value"],
-            "retrieved": ["NotFoundError", "not_found"],
-            "deleted": ["NotFoundError", "not_found"],
-            "listed": ["NotFoundError", "not_found"],
+            "retrieved": ["NotFoundError", None],
+            "deleted": ["NotFoundError", None],
+            "listed": ["NotFoundError", None],
             "continued": ["BadRequestError", "previous_response_not_found"],
         }
 

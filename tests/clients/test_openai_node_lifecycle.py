@@ -37,7 +37,7 @@ async def test_a_stored_response(tmp_path: Path, dialect: Dialect, release: Rele
             "same": True,
             "asc": asked,
             "desc": asked[::-1],
-            "gone": ["NotFoundError", "not_found"],
+            "gone": ["NotFoundError", None],
         }
 
 

@@ -223,6 +223,19 @@ async def test_one_response_at_a_time_has_a_conversation(backend: Backend, clock
     assert await conversations.lock("conv_1", "r3", "p1") is True
 
 
+@pytest.mark.parametrize("holder", ["p1", None])
+async def test_a_response_that_is_deleted_has_no_lock(backend: Backend, holder: str | None) -> None:
+    store = await open_with_items(backend, 0)
+    await store.runs.renew("p1", 10)
+    assert await store.conversations.lock("conv_1", "r1", "p1") is True
+    status = "queued" if holder is None else "in_progress"
+    await store.runs.begin(turn("r1", status=status), RunStart(holder=holder, is_background=True))
+    assert await store.delete("r2") is False
+    assert await store.conversations.lock("conv_1", "r2", "p1") is False
+    assert await store.delete("r1") is True
+    assert await store.conversations.lock("conv_1", "r2", "p1") is True
+
+
 async def test_the_lock_of_a_queued_response_goes_to_whoever_claims_it(
     backend: Backend, clock: Clock
 ) -> None:

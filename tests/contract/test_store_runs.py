@@ -155,6 +155,16 @@ async def test_only_streamed_responses_keep_their_log(backend: Backend) -> None:
     assert await store.load("r1") is not None
 
 
+@pytest.mark.parametrize("holder", ["p1", None])
+async def test_a_response_that_is_not_streamed_has_no_log(
+    backend: Backend, holder: str | None
+) -> None:
+    store = await backend.open()
+    await store.runs.begin(started("r1"), RunStart(holder=holder, is_background=True))
+    assert await store.runs.read_events("r1", BEFORE_FIRST) is None
+    assert await store.runs.request_cancel("r1") == "in_progress"
+
+
 async def test_a_log_is_kept_for_its_time_and_the_response_longer(
     backend: Backend, clock: Clock
 ) -> None:

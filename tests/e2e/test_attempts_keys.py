@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from antiphon.config import AttemptConfig
+from antiphon.config import AttemptConfig, TimeoutConfig
 from tests.support.failing_providers import (
     KEYS,
     NO_FALLBACKS,
@@ -156,6 +156,20 @@ async def test_a_long_cooldown_is_returned_with_retry_after(tmp_path: Path) -> N
     assert (answer.status, setup.new_calls, setup.clock.slept) == (429, [A], [])
     assert answer.headers["retry-after"] == "600"
     assert "try again in 600 s" in answer.error["message"]
+
+
+async def test_a_provider_is_not_called_again_just_before_the_total_timeout(tmp_path: Path) -> None:
+    """A call after the pause could not end in time: the client hears of the delay instead."""
+    async with failover_gateway(
+        tmp_path,
+        [error(429, retry_after=19)],
+        keys=ONE_KEY,
+        fallbacks=NO_FALLBACKS,
+        timeouts={"one": TimeoutConfig(total_s=20)},
+    ) as setup:
+        answer = await setup.post_request(stream=True)
+    assert (answer.status, setup.new_calls, setup.clock.slept) == (429, [A], [])
+    assert answer.headers["retry-after"] == "19"
 
 
 async def test_a_ready_fallback_is_used_instead_of_waiting_for_a_key(tmp_path: Path) -> None:

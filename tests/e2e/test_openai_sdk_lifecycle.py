@@ -60,6 +60,25 @@ async def test_the_client_pages_through_the_input(tmp_path: Path, order: Any) ->
     assert texts == (expected if order == "asc" else expected[::-1])
 
 
+async def test_lists_have_the_fields_that_a_request_may_omit(tmp_path: Path) -> None:
+    image = {"type": "input_image", "image_url": "data:image/png;base64,AAAA"}
+    items: list[Any] = [
+        {"role": "user", "content": [image]},
+        {"role": "assistant", "content": [{"type": "output_text", "text": "Wait."}]},
+        {"type": "reasoning"},
+        {"type": "function_call", "call_id": "c1", "name": "look", "arguments": "{}"},
+        {"type": "function_call_output", "call_id": "c1", "output": [image]},
+    ]
+    async with echo_client(tmp_path) as client:
+        created = await client.responses.create(model="echo/echo", input=items)
+        listed = client.responses.input_items.list(created.id, order="asc")
+        kinds = ["message", "message", "reasoning", "function_call", "function_call_output"]
+        assert [item.type async for item in listed] == kinds
+        conversation = await client.conversations.create(items=items)
+        stored = client.conversations.items.list(conversation.id, order="asc")
+        assert [item.type async for item in stored] == kinds
+
+
 async def test_a_background_response_is_polled(tmp_path: Path) -> None:
     async with echo_client(tmp_path) as client:
         created = await client.responses.create(model="echo/echo", input=TEXT, background=True)

@@ -22,6 +22,7 @@ from antiphon.core.plan.plan import Outbound
 from antiphon.engine.engine import Engine
 from antiphon.engine.upstream import EchoUpstream, Upstream, UpstreamAnswer
 from antiphon.pipeline.log import Entry
+from antiphon.providers import echo
 from antiphon.providers.registry import Provider
 from antiphon.server.application import Application
 from antiphon.server.http import HTTPRequest, HTTPResponse
@@ -140,3 +141,40 @@ class GatedUpstream:
 
     async def close(self) -> None:
         await self._echo.close()
+
+
+class HeldUpstream:
+    """The echo provider, which sends the last chunk of an answer only after `gate` is set."""
+
+    def __init__(self) -> None:
+        self.gate = asyncio.Event()
+        self.is_holding = asyncio.Event()
+        """Set when everything but the last chunk has been read."""
+
+    async def open(self, provider: Provider, outbound: Outbound, key: str) -> UpstreamAnswer:
+        return _HeldAnswer(self, echo.answer(outbound.body))
+
+    async def close(self) -> None:
+        return
+
+
+class _HeldAnswer:
+    def __init__(self, upstream: HeldUpstream, answer: echo.EchoAnswer) -> None:
+        self.status = answer.status
+        self.headers: Mapping[str, str] = {"content-type": answer.content_type}
+        self._upstream = upstream
+        self._chunks = list(answer.chunks)
+
+    async def next(self) -> bytes:
+        if len(self._chunks) == 1:
+            self._upstream.is_holding.set()
+            await self._upstream.gate.wait()
+        return self._chunks.pop(0) if self._chunks else b""
+
+    async def read(self) -> bytes:
+        self._upstream.is_holding.set()
+        await self._upstream.gate.wait()
+        return b"".join(self._chunks)
+
+    def close(self) -> None:
+        self._upstream.gate.set()

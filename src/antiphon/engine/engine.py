@@ -131,7 +131,8 @@ class Engine:
         planned = tuple(target for target in targets if target.name in plans)
         replan = partial(_plan, asked, inputs)
         made = request, caller, response, planned, plans, inputs.unseal, replan
-        prepared = PreparedRequest(*made, skipped=skipped, load_ms=load_ms)
+        end = items[-1]["id"] if request.conversation is not None and items else None
+        prepared = PreparedRequest(*made, skipped=skipped, load_ms=load_ms, conversation_end=end)
         if request.context_management and task is None:
             prepared = self._prepare_compaction(prepared, inputs)
         return prepared

@@ -4,13 +4,15 @@
 2. The scope of a fault decides. A fault of a key moves on to another key; a fault of the provider
    is retried there after a pause, then at the next target; a fault of the request or its content
    is final.
-3. One budget of attempts and seconds covers a round.
+3. One budget of attempts and seconds covers a round. The deadline covers all rounds: nothing is
+   tried that could not end before it.
 
 The policy reads provider health and changes none of it; whoever makes an attempt takes the lease.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -24,6 +26,8 @@ from antiphon.engine.health import HealthRegistry
 from antiphon.engine.routing import Target
 
 _LONGEST_PAUSE_S = 60.0
+_LEAST_CALL_S = 5.0
+_LEAST_SHARE = 0.1  # of the whole time, where that is short
 _FINAL_SCOPES = frozenset({Scope.request, Scope.content, Scope.client})
 # Retries at the same target for fault types where one is not enough.
 _SAME_TARGET_RETRIES = {FaultType.provider_overloaded: 2, FaultType.connection: 2}
@@ -70,6 +74,14 @@ class RetryPolicy:
     _tried_keys: set[str] = field(default_factory=set)
     _changes: set[Change] = field(default_factory=set)
     _began: float = 0.0
+    _last_call_at: float = math.inf
+    """When it is too late for another call."""
+
+    def set_deadline(self, limit_s: float) -> None:
+        """End the answer after so many seconds from now, also while a call is under way.
+
+        A call that has almost no time left is not made: it would be paid for, and cut."""
+        self._last_call_at = self.clock() + limit_s - min(_LEAST_CALL_S, limit_s * _LEAST_SHARE)
 
     def first(self) -> NextAttempt:
         """Start at the first target that is available and has a key.
@@ -242,4 +254,5 @@ class RetryPolicy:
         return pause_s > _LONGEST_PAUSE_S or self._is_over_budget(pause_s)
 
     def _is_over_budget(self, delay_s: float = 0.0) -> bool:
-        return self.clock() - self._began + delay_s > self.config.max_s
+        call_at = self.clock() + delay_s
+        return call_at - self._began > self.config.max_s or call_at > self._last_call_at

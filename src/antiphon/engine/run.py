@@ -150,6 +150,7 @@ class Run:
     def _set_deadline(self) -> None:
         total_s = self._next.target.provider.timeouts.total_s
         self._deadline = InactivityTimer(total_s, lambda: self.stop(timeout_fault("total")))
+        self._policy.set_deadline(total_s)
 
     # A streamed answer
 

@@ -137,6 +137,8 @@ class PreparedRequest(Struct, frozen=True):
     """Fallbacks that cannot serve this request, and why."""
     load_ms: float | None = None
     """Time to load the history from the store; None: nothing was loaded."""
+    conversation_end: str | None = None
+    """The id of the last item in the conversation that the response continues."""
 
     @property
     def diagnostics(self) -> tuple[Diagnostic, ...]:
@@ -154,6 +156,7 @@ class PreparedRequest(Struct, frozen=True):
             model=response.model,
             provider=provider,
             client=self.caller.client,
+            conversation_end=self.conversation_end,
             input=self.request.input,
             output=tuple(document["output"]),
             response=document,

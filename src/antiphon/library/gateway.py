@@ -27,6 +27,7 @@ from antiphon.server.model_catalog import model_list
 from antiphon.server.wiring import open_engine
 from antiphon.wire.items import Document
 from antiphon.wire.request import Request
+from antiphon.wire.response import text_of_output
 
 _CLIENT = "local"
 _DIAGNOSED_RESPONSES = 1000
@@ -117,13 +118,7 @@ def _encode(document: Mapping[str, Any]) -> bytes:
 
 def output_text(response: Mapping[str, Any]) -> str:
     """Return the text of a response: all its `output_text` parts, joined."""
-    return "".join(
-        part["text"]
-        for item in response["output"]
-        if item["type"] == "message"
-        for part in item["content"]
-        if part["type"] == "output_text"
-    )
+    return text_of_output(response["output"])
 
 
 def _reject_background(request: Request) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, MutableMapping
+from collections.abc import Coroutine, MutableMapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -19,11 +20,14 @@ from antiphon.runs.admission import skip_limits
 from antiphon.runs.driver import RunDriver
 from antiphon.runs.durable_log import DurableLog
 from antiphon.runs.endings import RunEndings
+from antiphon.runs.finished_items import read_batches
 from antiphon.runs.lease import ProcessLease
-from antiphon.store.run_log import ClaimedRun, RunStart, RunStore
+from antiphon.store.run_log import BEFORE_FIRST, ClaimedRun, LoggedBatch, RunStart, RunStore
+from antiphon.wire.events import Created, Queued
 from antiphon.wire.items import Document
 from antiphon.wire.request import Request
 from antiphon.wire.response import Response
+from antiphon.wire.sse import SSEEncoder
 
 
 class QueuedRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,8 +73,7 @@ class BackgroundRuns:
         """Accept a response durably and generate it as soon as there is room; return it queued.
 
         Whatever happens, `on_exit` of the run is called in the end, and not by the caller."""
-        prepared = run.prepared
-        response = replace(prepared.response, status="queued")
+        response = _queued_response(run)
         has_room = self._free > 0 and not self._waiting
         self._free -= has_room
         # In a task of its own: what is being stored must be run, even if the client leaves now.
@@ -106,9 +109,12 @@ class BackgroundRuns:
         if has_room:
             self._start(run, token)
             await asyncio.sleep(0)  # from now on it can be found
-        else:
-            self._waiting[response.id] = run
-            self.fill()
+            return
+        self._waiting[response.id] = run
+        if start.is_streamed:
+            with suppress(StoreError):  # or it was taken meanwhile: then it begins as any other
+                await self._runs.append(response.id, token, [_announce(response)])
+        self.fill()
 
     def fill(self) -> None:
         """Take as many queued responses as there is room for, soon."""
@@ -167,8 +173,9 @@ class BackgroundRuns:
     async def _begin_claimed(self, claimed: ClaimedRun) -> None:
         if not claimed.is_cancel_requested:
             try:
-                run = self._waiting.pop(claimed.turn.id, None) or await self._create(claimed)
-                self._start(run, claimed.token)
+                waiting = self._waiting.pop(claimed.turn.id, None)
+                run = waiting or await self._create(claimed)
+                self._start(run, claimed.token, await self._load_log(claimed, waiting))
                 return
             except AntiphonError as error:
                 self._report("background.start_failed", error)
@@ -190,10 +197,20 @@ class BackgroundRuns:
         skip_limits(run)
         return run
 
-    def _start(self, run: Run, token: int) -> None:
+    async def _load_log(self, claimed: ClaimedRun, waiting: Run | None) -> list[LoggedBatch]:
+        """Return the events that a response has sent while it was queued, here or elsewhere."""
+        if claimed.last_seq == BEFORE_FIRST:
+            return []
+        if waiting is not None:
+            return [_announce(_queued_response(waiting))]
+        turn = claimed.turn
+        return [batch async for batch in read_batches(self._runs, turn.id, turn.client)]
+
+    def _start(self, run: Run, token: int, earlier: Sequence[LoggedBatch] = ()) -> None:
         request, response_id = run.prepared.request, run.prepared.response.id
         self._lease.hold_soon(response_id)
-        log = DurableLog(self._runs, response_id, token, is_streamed=request.stream)
+        stream = request.stream
+        log = DurableLog(self._runs, response_id, token, is_streamed=stream, earlier=earlier)
         driver = RunDriver(run, log, self._drivers)
         log.on_lost = driver.cancel
         driver.save_turn = log.finish
@@ -248,6 +265,15 @@ class BackgroundRuns:
 def _forget_failure(task: asyncio.Task[None]) -> None:
     if not task.cancelled():
         task.exception()
+
+
+def _queued_response(run: Run) -> Response:
+    return replace(run.prepared.response, status="queued")
+
+
+def _announce(response: Response) -> LoggedBatch:
+    """Make the first events of a streamed response that waits, so that its client knows its id."""
+    return LoggedBatch(0, 1, SSEEncoder().feed([Created(response), Queued(response)]))
 
 
 def _encode_request(run: Run) -> bytes:

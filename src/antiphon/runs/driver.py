@@ -214,7 +214,9 @@ class RunDriver:
                 await self._deliver(events)
 
     async def _generate_from_start(self) -> None:
-        await self._deliver(self.run.start())
+        events = self.run.start()
+        is_announced = self.log.sequence_number > 0  # while it was queued
+        await self._deliver(events[1:] if is_announced else events)
         await self._generate()
 
     async def _generate_whole(self) -> None:

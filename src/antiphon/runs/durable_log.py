@@ -16,7 +16,7 @@ from antiphon.errors import LeaseLost, StoreError, StoreRefused
 from antiphon.pipeline.stage import failed, terminal
 from antiphon.runs.event_log import EventLog
 from antiphon.runs.lease import conversation_of
-from antiphon.store.run_log import BEFORE_FIRST, RunStore
+from antiphon.store.run_log import BEFORE_FIRST, LoggedBatch, RunStore
 from antiphon.store.turn import Turn
 from antiphon.wire.events import Event
 
@@ -36,9 +36,14 @@ class DurableLog(EventLog):
         token: int,
         *,
         is_streamed: bool,
+        earlier: Sequence[LoggedBatch] = (),
         retry_s: float = RETRY_S,
     ) -> None:
+        """`earlier` are the batches that the store has already."""
         super().__init__()
+        self.batches += earlier
+        self.visible = len(earlier)
+        self.sequence_number = self.last_seq + 1
         self._runs = runs
         self._response_id = response_id
         self._token = token

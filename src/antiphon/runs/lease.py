@@ -10,14 +10,17 @@ import msgspec
 from msgspec.structs import replace
 
 from antiphon.errors import LeaseLost, StoreError
+from antiphon.runs.finished_items import finished_items, read_batches
 from antiphon.store.run_log import BEFORE_FIRST, ClaimedRun, LoggedBatch, RenewedRuns, RunStore
 from antiphon.wire.events import HostedToolEvent
 from antiphon.wire.items import Document
-from antiphon.wire.response import ResponseUsage
+from antiphon.wire.response import ResponseUsage, text_of_output
 from antiphon.wire.sse import SSEEncoder
 
 PROCESS_LOST = "The gateway that generated this response stopped."
 _RENEW_S = 1.0
+_QUEUED = b"event: response.queued\n"
+"""In the first batch of a response that waits, as its last event."""
 _NO_USAGE = msgspec.to_builtins(ResponseUsage())
 
 
@@ -73,14 +76,24 @@ class ProcessLease:
 
 
 async def end_run(runs: RunStore, run: ClaimedRun, *, is_cancelled: bool) -> Document:
-    """End a run that is not generated any more; return the response."""
-    turn = run.turn
+    """End a run that is not generated any more, with the items that its log has; return the
+    response."""
+    turn, output, has_begun = run.turn, list[Document](), False
+    async for batch in read_batches(runs, turn.id, turn.client):
+        output += finished_items([batch])
+        has_begun = _QUEUED not in batch.frames
     status = "cancelled" if is_cancelled else "failed"
-    error = None if is_cancelled else {"code": "server_error", "message": PROCESS_LOST}
-    ending = {"status": status, "error": error, "output_text": "", "usage": _NO_USAGE}
-    response = {**turn.response, **ending}
-    turn = replace(turn, status=status, response=response)
-    batches = _final_batches(run, response) if run.start.is_streamed else ()
+    response = {
+        **turn.response,
+        "status": status,
+        "error": None if is_cancelled else {"code": "server_error", "message": PROCESS_LOST},
+        "output": output,
+        "output_text": text_of_output(output),
+        "usage": _NO_USAGE,
+    }
+    turn = replace(turn, status=status, output=tuple(output), response=response)
+    events = _first_events(run, has_begun=has_begun)
+    batches = [_final_batch(run, events, response)] if run.start.is_streamed else ()
     with suppress(LeaseLost):  # it was deleted meanwhile
         await runs.finish(turn, run.token, batches, conversation_id=conversation_of(response))
     return response
@@ -92,19 +105,20 @@ def conversation_of(response: Document) -> str | None:
     return None if conversation is None else conversation["id"]
 
 
-def _final_batches(run: ClaimedRun, response: Document) -> Sequence[LoggedBatch]:
-    """Make the terminal event after the last one in the log; first events, if there are none."""
+def _first_events(run: ClaimedRun, *, has_begun: bool) -> list[msgspec.Struct]:
+    """Make the events that come before all others, as far as the log has none of them."""
+    fields = {"response": {**run.turn.response, "status": "in_progress"}}
+    kinds = ["response.created"] if run.last_seq == BEFORE_FIRST else []
+    kinds += [] if has_begun else ["response.in_progress"]
+    return [HostedToolEvent(kind, fields) for kind in kinds]
+
+
+def _final_batch(
+    run: ClaimedRun, events: Sequence[msgspec.Struct], response: Document
+) -> LoggedBatch:
+    """Make the last batch of a log: these events, and the terminal one."""
     encoder = SSEEncoder()
-    encoder.sequence_number = run.last_seq + 1
+    first = encoder.sequence_number = run.last_seq + 1
     kind = "response.incomplete" if response["status"] == "cancelled" else "response.failed"
-    events: list[msgspec.Struct] = [HostedToolEvent(kind, {"response": response})]
-    if run.last_seq == BEFORE_FIRST:
-        begun = {**run.turn.response, "status": "in_progress"}
-        events = [
-            HostedToolEvent("response.created", {"response": begun}),
-            HostedToolEvent("response.in_progress", {"response": begun}),
-            *events,
-        ]
-    first = encoder.sequence_number
-    frames = encoder.feed(events)
-    return [LoggedBatch(first, encoder.sequence_number - 1, frames)]
+    frames = encoder.feed([*events, HostedToolEvent(kind, {"response": response})])
+    return LoggedBatch(first, encoder.sequence_number - 1, frames)

@@ -113,7 +113,9 @@ def encode_items(items: Iterable[Document], limits: StoreLimits) -> dict[str, by
 
 def conversation_not_found(conversation_id: str) -> InvalidRequest:
     return InvalidRequest(
-        f"Conversation with id '{conversation_id}' not found.", param="conversation", status=404
+        f"Conversation with id '{conversation_id[:80]}' not found.",
+        param="conversation",
+        status=404,
     )
 
 
@@ -127,5 +129,7 @@ def duplicate_item(item_id: str) -> InvalidRequest:
 
 def unknown_after(item_id: str) -> InvalidRequest:
     return InvalidRequest(
-        f"`after` must be the id of an item in the list; '{item_id}' is not in it.", param="after"
+        f"`after` must be the id of an item in the list, not {item_id[:80]!r}.",
+        param="after",
+        code="invalid_value",
     )

@@ -145,6 +145,7 @@ class MemoryStore:
         if self._find(response_id, client) is None:
             return self._runs.forget_later(response_id, client)
         self._remove(response_id)
+        self._conversations.drop_locks(response_id)
         return True
 
     async def chain(self, response_id: str, *, client: str = "") -> list[Turn]:
@@ -299,7 +300,7 @@ class MemoryRuns:
         self, response_id: str, after: int, *, client: str = ""
     ) -> EventPage | None:
         run = self._runs.get(response_id)
-        if run is None or self._is_log_expired(run, self._now()):
+        if run is None or not run.start.is_streamed or self._is_log_expired(run, self._now()):
             return None
         if self._store.find(response_id, client) is None:
             return None

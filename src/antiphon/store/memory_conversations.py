@@ -152,6 +152,11 @@ class MemoryConversations:
             if locked_by == response_id:
                 self._locks[conversation_id] = (response_id, holder)
 
+    def drop_locks(self, response_id: str) -> None:
+        """End the lock of a response that was deleted."""
+        for conversation_id in [*self._locks]:
+            self._unlock(conversation_id, response_id)
+
     async def add_turn(self, conversation_id: str, turn: Turn) -> None:
         self.put_turn(conversation_id, turn)
 

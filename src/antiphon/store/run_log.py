@@ -47,7 +47,7 @@ class RunStart(Struct, frozen=True, kw_only=True):
     """Random id of the process that runs it; None: queued, and nobody has claimed it."""
     is_background: bool = False
     is_streamed: bool = False
-    """Whether its event log is kept after its end."""
+    """Whether its event log can be read; it is kept after its end for a while."""
     request: bytes = b""
     """What another process needs to run it, for queued responses."""
 
@@ -148,8 +148,8 @@ class RunStore(Protocol):
     async def read_events(
         self, response_id: str, after: int, *, client: str = ""
     ) -> EventPage | None:
-        """Return the events after a sequence number; None if there is no such response, or if its
-        log is not kept (any more)."""
+        """Return the events after a sequence number; None if there is no such response, if it is
+        not streamed, or if its log is not kept any more."""
 
     async def renew(self, holder: str, lease_s: float) -> RenewedRuns:
         """Extend the lease of a holder; zero seconds end it. Returns what others have requested."""

@@ -33,6 +33,7 @@ _SAVE = """
         expires_at = excluded.expires_at, owner = excluded.owner, body = excluded.body
 """
 _DELETE = f"DELETE FROM turn WHERE id = :id AND {FOUND}"
+_UNLOCK = "UPDATE conversation SET locked_by = NULL, lock_holder = NULL WHERE locked_by = ?"
 _LOAD = f"SELECT body, expires_at FROM turn WHERE id = :id AND {FOUND}"
 # UNION drops duplicates, so a cycle terminates; `follow_chain` then reports it.
 _CHAIN = f"""
@@ -162,9 +163,14 @@ class SQLiteStore:
     async def delete(self, response_id: str, *, client: str = "") -> bool:
         await self._runs.begin_now(response_id)  # so that its end is refused
         key = {"id": searchable_id(response_id), "client": client, "now": self._now()}
-        return await self._access.write(
-            lambda connection: connection.execute(_DELETE, key).rowcount > 0
-        )
+
+        def job(connection: sqlite3.Connection) -> bool:
+            is_deleted = connection.execute(_DELETE, key).rowcount > 0
+            if is_deleted:
+                connection.execute(_UNLOCK, (key["id"],))
+            return is_deleted
+
+        return await self._access.write(job)
 
     async def chain(self, response_id: str, *, client: str = "") -> list[Turn]:
         limit, now = self._limits.max_chain, self._now()

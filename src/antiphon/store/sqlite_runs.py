@@ -65,7 +65,7 @@ _END = """
     WHERE turn = ?
 """
 _STATUS = f"""
-    SELECT turn.body, run.turn, run.status, run.last_seq
+    SELECT turn.body, run.turn, run.status, run.last_seq, run.is_streamed
     FROM turn LEFT JOIN run ON run.turn = turn.seq
         AND (run.log_expires_at IS NULL OR run.log_expires_at > :now)
     WHERE turn.id = :id AND {FOUND}
@@ -220,9 +220,9 @@ class SQLiteRuns:
         def job(connection: sqlite3.Connection) -> EventPage | None:
             with snapshot(connection):
                 row = connection.execute(_STATUS, key).fetchone()
-                if row is None or row[1] is None:
+                if row is None or not row[4]:
                     return None
-                _, turn, status, last_seq = row
+                _, turn, status, last_seq, _ = row
                 found = connection.execute(_EVENTS, (turn, after, PAGE_BATCHES)).fetchall()
             return EventPage(status, last_seq, tuple(LoggedBatch(*batch) for batch in found))
 
@@ -249,7 +249,7 @@ class SQLiteRuns:
             row = connection.execute(_STATUS, key).fetchone()
             if row is None:
                 return None
-            body, turn, status, _ = row
+            body, turn, status, *_ = row
             if status in UNFINISHED:
                 set_flag = "UPDATE run SET is_cancel_requested = 1 WHERE turn = ?"
                 connection.execute(set_flag, (turn,))

@@ -51,7 +51,8 @@ class Store(Protocol):
         """Return the turn, or None if it does not exist or has expired."""
 
     async def delete(self, response_id: str, *, client: str = "") -> bool:
-        """Delete a turn with its run and its event log; False if there was none."""
+        """Delete a turn with its run, its event log and its lock on a conversation; False if there
+        was none."""
 
     async def chain(self, response_id: str, *, client: str = "") -> list[Turn]:
         """Return the turn and its ancestors, oldest first. Each may have ended in any way; one that

@@ -31,6 +31,8 @@ class Turn(Struct, frozen=True, kw_only=True):
     client: str = ""
     """Its owner: the name of the client key that the request was authenticated with. Empty: no
     owner, found by every client."""
+    conversation_end: str | None = None
+    """The id of the last item that its conversation had before it, if it has one."""
     input: tuple[Document, ...] = ()
     output: tuple[Document, ...] = ()
     response: Document

@@ -19,6 +19,12 @@ class Created(Struct, frozen=True, tag_field="type", tag="response.created"):
     response: Response
 
 
+class Queued(Struct, frozen=True, tag_field="type", tag="response.queued"):
+    """The second event of a background response that waits for others."""
+
+    response: Response
+
+
 class InProgress(Struct, frozen=True, tag_field="type", tag="response.in_progress"):
     response: Response
 
@@ -264,6 +270,7 @@ Event: TypeAlias = (
     | SearchCompleted
     | HostedToolEvent
     | Created
+    | Queued
     | InProgress
     | Keepalive
     | Completed

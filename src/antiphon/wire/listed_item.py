@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from antiphon.wire.items import Document
@@ -41,15 +41,36 @@ def list_item(item: Document, suffix: str) -> Document:
     id = item.get("id") or f"{_PREFIXES.get(kind, 'item')}_{suffix}"
     listed: Document = {**item, "type": kind, "id": id}
     if kind == "message":
-        listed["content"] = _list_parts(item.get("content"), item.get("role"))
-    if kind == "message" or kind.endswith(("_call", "_call_output")):
+        listed["content"] = _list_content(item.get("content"), item.get("role"))
+    if isinstance(output := item.get("output"), list | tuple):
+        listed["output"] = _list_parts(output)
+    if kind == "reasoning":
+        listed["summary"] = item.get("summary") or []
+    if kind == "message" or kind.endswith(("_call", "_output")):
         listed["status"] = item.get("status") or "completed"
     return listed
 
 
-def _list_parts(content: Any, role: Any) -> list[Any]:
+def _list_content(content: Any, role: Any) -> list[Any]:
     if isinstance(content, list | tuple):
-        return list(content)
-    if role == "assistant":
-        return [{"type": "output_text", "text": content or "", "annotations": [], "logprobs": []}]
-    return [{"type": "input_text", "text": content or ""}]
+        return _list_parts(content)
+    kind = "output_text" if role == "assistant" else "input_text"
+    return _list_parts([{"type": kind, "text": content or ""}])
+
+
+_PART_DEFAULTS: Mapping[str, Document] = {
+    "output_text": {"annotations": [], "logprobs": []},
+    "input_image": {"detail": "auto"},
+}
+"""Fields of parts that clients may omit, and that lists always have."""
+
+
+def _list_parts(parts: Iterable[Any]) -> list[Any]:
+    return [_list_part(part) if isinstance(part, dict) else part for part in parts]
+
+
+def _list_part(part: Document) -> Document:
+    kind = part.get("type")
+    defaults = _PART_DEFAULTS.get(kind, {}) if isinstance(kind, str) else {}
+    missing = {name: value for name, value in defaults.items() if part.get(name) is None}
+    return {**part, **missing} if missing else part

@@ -96,8 +96,9 @@ class Request(Struct, frozen=True, kw_only=True):
         return cls.read(decode_body(body))
 
     @classmethod
-    def read(cls, raw: Document, *, is_large: bool = False) -> Request:
-        """Validate a decoded body, or raise an `InvalidRequest`."""
+    def read(cls, raw: Document, *, is_large: bool = False, is_count: bool = False) -> Request:
+        """Validate a decoded body, or raise an `InvalidRequest`. `is_count`: its tokens are to be
+        counted, so that instructions or tools are enough."""
         fields = {name: value for name, value in raw.items() if value is not None}
         _reject_chat_completions_fields(fields)
         if "model" not in fields:
@@ -105,7 +106,7 @@ class Request(Struct, frozen=True, kw_only=True):
         values = _read_fields(_FIELDS, fields)
         _read_fields(_CHECKED_FIELDS, fields)
         _reject_conflicts(values)
-        _require_input(values)
+        _require_input(values, _COUNTED if is_count else _INSTEAD_OF_INPUT)
         unknown = tuple(name for name in fields if name not in _KNOWN_FIELDS)
         nested = _read_nested_fields(fields)
         return cls(raw=raw, is_large=is_large, unknown=unknown, **values, **nested)
@@ -265,10 +266,11 @@ def _reject_conflicts(values: Document) -> None:
 
 _INSTEAD_OF_INPUT = frozenset({"previous_response_id", "conversation", "prompt"})
 """Fields that a request may have in place of `input`."""
+_COUNTED = _INSTEAD_OF_INPUT | {"instructions", "tools"}
 
 
-def _require_input(values: Document) -> None:
+def _require_input(values: Document, alternatives: frozenset[str]) -> None:
     """Reject a request that has nothing to answer. An empty string is accepted: Codex sends one to
     warm up a model."""
-    if not values.get("input") and not _INSTEAD_OF_INPUT & values.keys():
+    if not values.get("input") and not alternatives & values.keys():
         raise missing_parameter("input", " with at least one item (or 'previous_response_id')")

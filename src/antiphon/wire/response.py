@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 from msgspec import UNSET, Struct, UnsetType, field
@@ -86,3 +86,14 @@ class Response(Struct, frozen=True, kw_only=True):
     usage: ResponseUsage | None = None
     user: str | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
+
+
+def text_of_output(output: Iterable[Mapping[str, Any]]) -> str:
+    """Join the text of all messages of an output, as `output_text` has it."""
+    return "".join(
+        part["text"]
+        for item in output
+        if item["type"] == "message"
+        for part in item["content"]
+        if part["type"] == "output_text"
+    )

@@ -45,10 +45,10 @@ def _accept_old_tokens(_: Any) -> Any:
 def _number_anew(original: Any) -> Any:
     """Number the events after the loss of a process from 0."""
 
-    def final_batches(run: Any, response: Any) -> Any:
-        return original(run._replace(last_seq=BEFORE_FIRST), response)
+    def final_batch(run: Any, events: Any, response: Any) -> Any:
+        return original(run._replace(last_seq=BEFORE_FIRST), events, response)
 
-    return final_batches
+    return final_batch
 
 
 def _show_before_durable(_: Any) -> Any:
@@ -176,7 +176,7 @@ LIFECYCLE_MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "events are numbered anew after the loss of a process",
         lease_module,
-        "_final_batches",
+        "_final_batch",
         _number_anew,
     ),
     Mutant("events are shown before they are durable", DurableLog, "_flush", _show_before_durable),

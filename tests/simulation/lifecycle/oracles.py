@@ -11,6 +11,7 @@ from tests.simulation.records import QUESTION, TERMINAL, Exchange
 from tests.simulation.safety import Oracle, describe
 from tests.simulation.world import World
 
+_ITEM_DONE = "response.output_item.done"
 _SLACK_S = 1.0
 _CANCEL_S = 6.0  # a response of another process is waited for, but not for ever
 _CLOSE_S = 0.1
@@ -76,6 +77,19 @@ def ended_never_changes(world: World) -> Iterator[str]:
             yield f"{response.id}: has ended in {len(different)} ways"
 
 
+def finished_items_stay(world: World) -> Iterator[str]:
+    """An item that a client has seen finished, in a stream or in a response that was still running,
+    is in the response that has ended."""
+    for response in kept(world):
+        told = [each.response for each in (*response.visits, *response.audits) if each.response]
+        seen = [item for each in told if not has_ended(each) for item in each["output"]]
+        for exchange in response.streams:
+            seen += [event["item"] for event in exchange.numbered if event["type"] == _ITEM_DONE]
+        for ended in filter(has_ended, told):
+            if missing := [item["id"] for item in seen if item not in ended["output"]]:
+                yield f"{response.id}: {missing} are not in its output"
+
+
 def background_is_hidden(world: World) -> Iterator[str]:
     """Another client finds nothing, and changes nothing."""
     for response in world.lifecycle.background.values():
@@ -102,7 +116,9 @@ def _must_know(response: BackgroundResponse, found: Exchange) -> bool:
     does one that is just about to begin a response that was queued."""
     delete = response.delete
     assert delete is not None
-    had_begun = any(each.numbered and each.ended < delete.began for each in response.streams)
+    streams = [each for each in response.streams if each.ended < delete.began]
+    kinds = {event["type"] for each in streams for event in each.numbered}
+    had_begun = "response.in_progress" in kinds
     is_same = had_begun and found.process == delete.process
     return found.began >= delete.ended + (0.0 if is_same else _TOLD_S)
 
@@ -246,6 +262,7 @@ LIFECYCLE: tuple[Oracle, ...] = (
     one_number_one_event,
     accepted_is_retrievable,
     ended_never_changes,
+    finished_items_stay,
     background_is_hidden,
     deleted_is_gone,
     cancel_ends,

@@ -88,6 +88,9 @@ class Request:
     def first(self) -> tuple[str, str] | None:
         return self._take(self._policy.first())
 
+    def set_deadline(self, limit_s: float) -> None:
+        self._policy.set_deadline(limit_s)
+
     def after(
         self, fault: ProviderFault, *, names_parameter: bool = False, rejects_mode: bool = False
     ) -> tuple[str, str] | None:
@@ -348,6 +351,38 @@ def test_a_first_token_timeout_leaves_time_for_the_next_target() -> None:
     world.now += 300
     assert request.after(timeout_fault("first_token")) == ONE
     assert request.after(timeout_fault("first_token")) == TWO
+
+
+@pytest.mark.parametrize(
+    ("retry_after_s", "limit_s", "is_made"),
+    [(2, 60.0, True), (2, 2.25, True), (2, 2.2, False), (54, 60.0, True), (56, 60.0, False)],
+)
+def test_a_pause_that_leaves_almost_no_time_for_a_call_is_not_made(
+    retry_after_s: int, limit_s: float, is_made: bool
+) -> None:
+    request = World().request()
+    request.first()
+    request.set_deadline(limit_s)
+    fault = classify(503, {"retry-after": str(retry_after_s)}, b"")
+    assert request.after(fault) == (ONE if is_made else None)
+
+
+def test_a_request_whose_time_is_almost_over_falls_back_to_no_other_target() -> None:
+    world = World()
+    request = world.request("one", "two")
+    request.first()
+    request.set_deadline(60)
+    world.now = 55
+    assert request.after(REFUSED_KEY) == ONE_B
+    world.now = 55.1
+    assert request.after(REFUSED_KEY) is None
+
+
+def test_a_pause_that_leaves_no_time_falls_back_to_another_target_at_once() -> None:
+    request = World().request("one", "two")
+    request.first()
+    request.set_deadline(20)
+    assert request.after(classify(503, {"retry-after": "19"}, b"")) == TWO
 
 
 def test_a_target_that_is_passed_over_is_reported_with_the_reason() -> None:

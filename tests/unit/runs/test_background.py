@@ -22,6 +22,7 @@ from antiphon.store.run_log import RunStore
 from antiphon.store.store import Store
 from tests.support.applications import (
     GatedUpstream,
+    HeldUpstream,
     OpenApplication,
     document_of,
     echo_config,
@@ -31,6 +32,7 @@ from tests.support.applications import (
     use_upstream,
 )
 from tests.support.gateways import events_of
+from tests.support.stream_validator import check
 from tests.support.waiting import until, until_async
 
 
@@ -67,6 +69,33 @@ async def test_queued_responses_are_generated_by_the_next_process(tmp_path: Path
         assert await status_of(second, ids[0]) == "cancelled"  # it had begun
 
 
+async def test_the_log_of_a_queued_stream_goes_on_in_the_next_process(tmp_path: Path) -> None:
+    config = config_in(tmp_path)
+    async with open_application(config) as first:
+        use_upstream(first.engine, GatedUpstream())
+        await submit(first)
+        queued = await first.create(background=True, stream=True, input="two")
+        frames: list[bytes] = []
+
+        async def write(data: bytes) -> None:
+            frames.append(data)
+
+        assert not isinstance(queued.body, bytes)
+        reading = asyncio.ensure_future(queued.body.write_to(write))
+        await until(lambda: frames, "it is announced")
+        reading.cancel()
+    announced = events_of(b"".join(frames))
+    async with open_application(config) as second:
+        await second.application.start()
+        path = f"/v1/responses/{announced[0]['response']['id']}?stream=true"
+        events = events_of(await read_stream(await second.request("GET", path)))
+        again = events_of(await read_stream(await second.request("GET", path)))
+    check(events)
+    assert events == again
+    assert events[:2] == announced
+    assert events[-1]["response"]["output_text"] == "two"
+
+
 async def test_a_response_is_cancelled_by_another_process(tmp_path: Path) -> None:
     config = config_in(tmp_path)
     async with open_application(config) as first, open_application(config) as second:
@@ -92,6 +121,29 @@ async def test_a_stream_is_read_from_another_process_while_it_is_generated(tmp_p
         whole = await read_stream(streaming)
         assert await read_stream(tail) == whole
         assert await read_stream(await second.request("GET", path)) == whole
+
+
+async def test_every_process_shows_the_items_that_are_finished(tmp_path: Path) -> None:
+    config = config_in(tmp_path)
+    async with open_application(config) as first, open_application(config) as second:
+        upstream = HeldUpstream()
+        use_upstream(first.engine, upstream)
+        streaming = await first.create(model="echo/reasoner", background=True, stream=True)
+        [response_id] = first.application.live.drivers
+        await upstream.is_holding.wait()
+        path = f"/v1/responses/{response_id}"
+
+        async def is_shown() -> bool:
+            return bool(document_of(await first.request("GET", path))["output"])
+
+        await until_async(is_shown, "the reasoning is durable")
+        shown = [document_of(await each.request("GET", path)) for each in (first, second)]
+        assert shown[0] == shown[1]
+        assert [item["type"] for item in shown[0]["output"]] == ["reasoning"]
+        assert (shown[0]["status"], shown[0]["usage"]) == ("in_progress", None)
+        upstream.gate.set()
+        ending = events_of(await read_stream(streaming))[-1]["response"]
+        assert ending["output"][0] == shown[0]["output"][0]
 
 
 async def test_a_run_that_breaks_is_ended_all_the_same(tmp_path: Path) -> None:

@@ -63,6 +63,21 @@ async def test_a_batch_is_visible_once_it_is_stored() -> None:
     assert [batch[:2] for batch in page.batches] == [(0, 0), (1, 1), (2, 2), (3, 3)]
 
 
+async def test_a_log_goes_on_after_what_the_store_has() -> None:
+    store = MemoryStore(now=Clock())
+    token = await store.runs.begin(turn_of(RESPONSE), START)
+    earlier = [LoggedBatch(0, 1, b"data: 0\n\ndata: 1\n\n")]
+    await store.runs.append(RESPONSE.id, token, earlier)
+    log = DurableLog(store.runs, RESPONSE.id, token, is_streamed=True, earlier=earlier)
+    assert (log.visible, log.batches) == (1, earlier)
+    log.feed([InProgress(RESPONSE)])
+    await until(lambda: log.visible == 2, "it is stored")
+    page = await store.runs.read_events(RESPONSE.id, -1)
+    assert page is not None
+    assert [*page.batches] == log.batches
+    assert [batch[:2] for batch in log.batches] == [(0, 1), (2, 2)]
+
+
 async def test_the_end_is_stored_with_the_last_events() -> None:
     store = MemoryStore(now=Clock())
     log = await begun(store)

@@ -12,6 +12,10 @@ from antiphon.runs.lease import PROCESS_LOST, ProcessLease
 from antiphon.store.memory import MemoryStore
 from antiphon.store.run_log import LoggedBatch, RunStart, RunStore
 from antiphon.store.turn import Turn
+from antiphon.wire.events import Created, ItemDone, Queued
+from antiphon.wire.items import Message, OutputText
+from antiphon.wire.response import Response
+from antiphon.wire.sse import SSEEncoder
 from tests.support.gateways import events_of
 from tests.support.turns import Clock, turn
 
@@ -56,6 +60,43 @@ async def test_a_run_whose_process_is_gone_ends_as_failed(logged: int) -> None:
     kinds = [event["type"] for event in events if event["type"] != "x"]
     first = [] if logged else ["response.created", "response.in_progress"]
     assert kinds == [*first, "response.failed"]
+
+
+async def test_a_run_whose_process_is_gone_keeps_the_items_that_its_log_has() -> None:
+    """Its readers have seen them, and may have acted on them."""
+    clock = Clock()
+    store = MemoryStore(now=clock)
+    token = await begin(store, "resp_1", is_streamed=True)
+    message = Message(id="msg_1", status="completed", content=(OutputText(text="Hello"),))
+    frames = SSEEncoder().feed([ItemDone(output_index=0, item=message)])
+    await store.runs.append("resp_1", token, [LoggedBatch(0, 0, frames)])
+    clock.now += 11
+    assert await endings_of(store).end_expired() == 1
+    found = await store.load("resp_1")
+    assert found is not None
+    assert (found.status, found.response["output_text"]) == ("failed", "Hello")
+    assert [item["id"] for item in found.output] == ["msg_1"]
+    assert found.response["output"] == [*found.output]
+    page = await store.runs.read_events("resp_1", 0)
+    assert page is not None
+    [failed] = events_of(page.batches[0].frames)
+    assert failed["response"] == found.response
+
+
+async def test_a_run_that_was_only_queued_begins_before_it_ends() -> None:
+    clock = Clock()
+    store = MemoryStore(now=clock)
+    token = await begin(store, "resp_1", is_streamed=True)
+    response = Response(id="resp_1", created_at=1, model="m", status="queued")
+    frames = SSEEncoder().feed([Created(response), Queued(response)])
+    await store.runs.append("resp_1", token, [LoggedBatch(0, 1, frames)])
+    clock.now += 11
+    assert await endings_of(store).end_expired() == 1
+    page = await store.runs.read_events("resp_1", 1)
+    assert page is not None
+    events = events_of(page.batches[0].frames)
+    kinds = [(event["type"], event["sequence_number"]) for event in events]
+    assert kinds == [("response.in_progress", 2), ("response.failed", 3)]
 
 
 async def test_a_run_that_was_to_be_cancelled_ends_as_cancelled() -> None:

@@ -8,6 +8,8 @@ import pytest
 
 from antiphon.wire.listed_item import list_item, list_items, without_excluded
 
+IMAGE = {"type": "input_image", "image_url": "data:image/png;base64,AAAA"}
+
 
 @pytest.mark.parametrize(
     ("item", "expected"),
@@ -53,8 +55,46 @@ from antiphon.wire.listed_item import list_item, list_items, without_excluded
             },
         ),
         (
-            {"type": "reasoning", "summary": []},
-            {"type": "reasoning", "id": "rs_1", "summary": []},
+            {"type": "function_call_output", "call_id": "c", "output": [IMAGE, "odd"]},
+            {
+                "type": "function_call_output",
+                "id": "fco_1",
+                "call_id": "c",
+                "output": [{**IMAGE, "detail": "auto"}, "odd"],
+                "status": "completed",
+            },
+        ),
+        (
+            {"role": "user", "content": [IMAGE, {**IMAGE, "detail": "low"}, {"type": []}]},
+            {
+                "type": "message",
+                "id": "msg_1",
+                "role": "user",
+                "status": "completed",
+                "content": [{**IMAGE, "detail": "auto"}, {**IMAGE, "detail": "low"}, {"type": []}],
+            },
+        ),
+        (
+            {"role": "assistant", "content": [{"type": "output_text", "text": "x"}]},
+            {
+                "type": "message",
+                "id": "msg_1",
+                "role": "assistant",
+                "status": "completed",
+                "content": [
+                    {"type": "output_text", "text": "x", "annotations": [], "logprobs": []}
+                ],
+            },
+        ),
+        ({"type": "reasoning"}, {"type": "reasoning", "id": "rs_1", "summary": []}),
+        (
+            {"type": "tool_search_output", "tools": []},
+            {
+                "type": "tool_search_output",
+                "id": "item_1",
+                "tools": [],
+                "status": "completed",
+            },
         ),
         ({"type": "vendor:thing", "x": 1}, {"type": "vendor:thing", "id": "item_1", "x": 1}),
     ],

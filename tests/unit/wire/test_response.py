@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from antiphon.wire.response import Response, ResponseUsage
+from antiphon.wire.response import Response, ResponseUsage, text_of_output
 
 NEW = Response(id="resp_1", created_at=7, model="m")
 
@@ -63,3 +63,9 @@ def test_usage_has_the_details_of_input_and_output() -> None:
         "output_tokens_details": {"reasoning_tokens": 0},
         "total_tokens": 3,
     }
+
+
+def test_the_text_of_an_output_is_that_of_its_messages() -> None:
+    parts = [{"type": "output_text", "text": "a"}, {"type": "refusal", "refusal": "no"}]
+    message = {"type": "message", "content": parts}
+    assert text_of_output([message, {"type": "reasoning"}, message]) == "aa"

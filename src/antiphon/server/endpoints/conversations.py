@@ -64,7 +64,7 @@ async def delete(context: Context) -> HTTPResponse:
 
 async def create_items(context: Context) -> HTTPResponse:
     id, client = _ids(context)
-    include = _read_include(Query(context.http.query))
+    include = Query(context.http.query).choices("include", INCLUDE_VALUES)
     items = await _prepare_items(context, read_new_items(await read_document(context)))
     with _refused_as_invalid():
         if await _store(context).append_items(id, items, client=client) is None:
@@ -76,7 +76,7 @@ async def list_items(context: Context) -> HTTPResponse:
     """List items, by default the newest first, page by page."""
     id, client = _ids(context)
     query = Query(context.http.query)
-    include = _read_include(query)
+    include = query.choices("include", INCLUDE_VALUES)
     page = await _store(context).list_items(
         id,
         after=query.text("after"),
@@ -91,7 +91,7 @@ async def list_items(context: Context) -> HTTPResponse:
 
 async def retrieve_item(context: Context) -> HTTPResponse:
     id, client = _ids(context)
-    include = _read_include(Query(context.http.query))
+    include = Query(context.http.query).choices("include", INCLUDE_VALUES)
     item_id = context.ids["item_id"]
     item = await _store(context).load_item(id, item_id, client=client)
     if item is None:
@@ -117,15 +117,6 @@ def _ids(context: Context) -> tuple[str, str]:
     return context.ids["conversation_id"], context.caller.client
 
 
-def _read_include(query: Query) -> Collection[str]:
-    include = query.texts("include")
-    for value in include:
-        if value not in INCLUDE_VALUES:
-            names = ", ".join(f"`{each}`" for each in INCLUDE_VALUES)
-            raise InvalidRequest(f"`include` must be one of {names}.", param="include")
-    return include
-
-
 async def _prepare_items(context: Context, given: tuple[Document, ...]) -> list[Document]:
     """Resolve references, and give every item an id and the shape of a list."""
     services = context.service.engine.services
@@ -148,7 +139,7 @@ async def _item_not_found(context: Context) -> InvalidRequest:
     id, client = _ids(context)
     if await _store(context).load(id, client=client) is None:
         return conversation_not_found(id)
-    message = f"Item with id '{context.ids['item_id']}' not found in conversation '{id}'."
+    message = f"Item with id '{context.ids['item_id'][:80]}' not found in conversation '{id[:80]}'."
     return InvalidRequest(message, param="item_id", status=404)
 
 

@@ -19,9 +19,10 @@ class InputTokenCount(
 
 
 async def count(context: Context) -> HTTPResponse:
-    """Count the input of the request in the body; nothing is generated or stored."""
+    """Count the input of the request in the body, which may have only instructions or tools;
+    nothing is generated or stored."""
     engine = context.service.engine
-    request = await read_request(context)
+    request = await read_request(context, is_count=True)
     prepared = await engine.prepare(request, context.caller)
     counted = await count_input(engine.services, prepared)
     document = InputTokenCount(input_tokens=counted.count, estimated=counted.is_estimate or UNSET)

@@ -23,9 +23,10 @@ class Query:
         values = self._values.get(name)
         return values[-1] if values else None
 
-    def texts(self, name: str) -> list[str]:
+    def choices(self, name: str, allowed: Collection[str]) -> list[str]:
         """A list, written as `name=a&name=b` or as `name[]=a&name[]=b`."""
-        return [*self._values.get(name, ()), *self._values.get(f"{name}[]", ())]
+        values = [*self._values.get(name, ()), *self._values.get(f"{name}[]", ())]
+        return [_check_choice(name, value, allowed) for value in values]
 
     def boolean(self, name: str, default: bool) -> bool:
         value = self.text(name)
@@ -50,12 +51,15 @@ class Query:
 
     def choice(self, name: str, default: str, allowed: Collection[str]) -> str:
         value = self.text(name)
-        if value is None:
-            return default
-        if value not in allowed:
-            names = " or ".join(f"`{each}`" for each in allowed)
-            raise _invalid(name, f"must be {names}", value)
-        return value
+        return default if value is None else _check_choice(name, value, allowed)
+
+
+def _check_choice(name: str, value: str, allowed: Collection[str]) -> str:
+    if value not in allowed:
+        *others, last = (f"`{each}`" for each in allowed)
+        names = f"{', '.join(others)} or {last}"
+        raise _invalid(name, f"must be {names}", value)
+    return value
 
 
 def _invalid(name: str, rule: str, value: str) -> InvalidRequest:

@@ -31,14 +31,14 @@ from antiphon.wire.items import Document
 from antiphon.wire.request import Request
 
 
-async def read_request(context: Context) -> Request:
+async def read_request(context: Context, *, is_count: bool = False) -> Request:
     """Read and validate the body of a request."""
     document, service = await read_document(context), context.service
     check_input_items(document, service.body_limits)
     if context.received.is_large:
-        parse = partial(_parse_large, document, service.body_limits)
+        parse = partial(_parse_large, document, service.body_limits, is_count)
         return await service.engine.services.worker.run(parse)
-    return Request.read(document)
+    return Request.read(document, is_count=is_count)
 
 
 async def read_document(context: Context) -> Document:
@@ -115,10 +115,10 @@ async def _read_json_body(context: Context) -> BodyDecoder:
     return decoder
 
 
-def _parse_large(document: Document, limits: BodyLimits) -> Request:
+def _parse_large(document: Document, limits: BodyLimits, is_count: bool) -> Request:
     """Validate a large body, in a thread because it would delay other requests."""
     check_settings(document, limits)
-    return Request.read(document, is_large=True)
+    return Request.read(document, is_large=True, is_count=is_count)
 
 
 def shutdown_response(context: Context) -> HTTPResponse:

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import asyncio
 
-from antiphon.errors import InvalidRequest
+import msgspec
+
+from antiphon.errors import ChainNotFound, InvalidRequest
 from antiphon.runs.driver import RunDriver
+from antiphon.runs.finished_items import finished_items, load_finished_items
+from antiphon.runs.lease import conversation_of
 from antiphon.server.endpoints.context import Context
 from antiphon.server.endpoints.query import Query
 from antiphon.server.endpoints.tails import NO_EVENTS, find_tail, stream_response
 from antiphon.server.http import HTTPResponse, json_response
-from antiphon.store.chain import build_history
+from antiphon.store.chain import build_history, without_truncated_calls
+from antiphon.store.conversation import unknown_after
 from antiphon.store.run_log import UNFINISHED
 from antiphon.store.turn import Turn
 from antiphon.wire.items import Document
-from antiphon.wire.listed_item import list_items
+from antiphon.wire.listed_item import list_items, without_excluded
+from antiphon.wire.request import INCLUDE_VALUES
+from antiphon.wire.response import Response
 
 _CANCEL_POLL_S = 0.1
 _END_WAIT_S = 5.0
@@ -23,17 +30,32 @@ _END_WAIT_S = 5.0
 
 async def retrieve(context: Context) -> HTTPResponse:
     query = Query(context.http.query)
+    query.choices("include", INCLUDE_VALUES)  # what a response has is decided when it is created
     if query.boolean("stream", False) and context.http.method == "GET":
         return await _resume(context, query)
-    driver = _find_live(context)
-    if driver is not None:
-        return json_response(driver.run.prepared.response)
-    return json_response((await _load(context)).response)
+    return json_response(await _find_response(context))
+
+
+async def _find_response(context: Context) -> Response | Document:
+    """Return a response as it stands; while it runs in the background, with the items that its log
+    has."""
+    live, response_id, client = context.service.live, *_ids(context)
+    if (driver := _find_live(context)) is not None:
+        response = driver.run.prepared.response
+        if (log := live.find_log(response_id, client)) is None:
+            return response
+        items = finished_items(log.batches[: log.visible])
+        return {**msgspec.to_builtins(response), "output": items}
+    turn = await _load(context)
+    if turn.status not in UNFINISHED or not turn.response.get("background"):
+        return turn.response
+    items = await load_finished_items(live.store.runs, response_id, client)
+    return {**turn.response, "output": items}
 
 
 async def delete(context: Context) -> HTTPResponse:
     """Delete a response; one that is still being generated ends."""
-    response_id, client = context.ids["response_id"], context.caller.client
+    response_id, client = _ids(context)
     driver = _find_live(context)
     if driver is not None and driver.task is not None and not driver.delete():
         await asyncio.wait((driver.task,), timeout=_END_WAIT_S)
@@ -53,7 +75,7 @@ async def _cancel_live(driver: RunDriver) -> None:
 
 async def cancel(context: Context) -> HTTPResponse:
     """Cancel a background response; one that has ended is returned as it is."""
-    response_id, client = context.ids["response_id"], context.caller.client
+    response_id, client = _ids(context)
     live = context.service.live
     if (driver := _find_live(context)) is not None:
         await _cancel_live(driver)
@@ -73,6 +95,7 @@ async def list_input_items(context: Context) -> HTTPResponse:
     query = Query(context.http.query)
     limit = query.integer("limit", 20, minimum=1, maximum=100)
     is_ascending = query.choice("order", "desc", ("asc", "desc")) == "asc"
+    include = query.choices("include", INCLUDE_VALUES)
     items = await _load_input(context)
     if not is_ascending:
         items.reverse()
@@ -82,7 +105,7 @@ async def list_input_items(context: Context) -> HTTPResponse:
     return json_response(
         {
             "object": "list",
-            "data": page,
+            "data": [without_excluded(item, include) for item in page],
             "first_id": page[0]["id"] if page else None,
             "last_id": page[-1]["id"] if page else None,
             "has_more": len(items) > limit,
@@ -96,9 +119,9 @@ async def _resume(context: Context, query: Query) -> HTTPResponse:
     after = query.integer("starting_after", NO_EVENTS, minimum=NO_EVENTS)
     keeps = query.boolean("include_obfuscation", True)
     tail = await find_tail(context, response_id, after, keep_obfuscation=keeps)
-    is_streamed = tail is not None and await _is_streamed(context)
-    if tail is None or not is_streamed:
-        if _find_live(context) is None:
+    driver = _find_live(context)
+    if tail is None or not (driver is None or driver.run.prepared.request.stream):
+        if driver is None:
             await _load(context)
         raise InvalidRequest(
             f"Response '{response_id}' cannot be streamed: only a response that was created with"
@@ -109,38 +132,45 @@ async def _resume(context: Context, query: Query) -> HTTPResponse:
     return stream_response(context, tail, {})
 
 
-async def _is_streamed(context: Context) -> bool:
-    driver = _find_live(context)
-    if driver is not None:
-        return driver.run.prepared.request.stream
-    turn = await _load(context)
-    return bool(turn.response.get("background"))
-
-
 async def _load_input(context: Context) -> list[Document]:
-    live, client = context.service.live, context.caller.client
+    """Load the input of a response, after what it continues; of items with the same id, the
+    first."""
     driver = _find_live(context)
     if driver is not None:
         prepared = driver.run.prepared
         turn = prepared.make_turn(prepared.response, "")
     else:
         turn = await _load(context)
-    turns: list[Turn] = []
+    items: dict[str, Document] = {}
+    for item in (*await _load_history(context, turn), *list_items(turn.input, turn.id)):
+        items.setdefault(item["id"], item)
+    return [*items.values()]
+
+
+async def _load_history(context: Context, turn: Turn) -> list[Document]:
+    """Load what a response continues, if it has not been deleted: a chain of responses, or a
+    conversation up to its item `conversation_end`."""
+    store, client = context.service.live.store, context.caller.client
     if turn.previous_response_id is not None:
-        turns = await live.store.chain(turn.previous_response_id, client=client)
-    items = [item for each in turns for item in list_items(build_history([each]), each.id)]
-    return [*items, *list_items(turn.input, turn.id)]
+        try:
+            turns = await store.chain(turn.previous_response_id, client=client)
+        except ChainNotFound:
+            return []
+        return [item for each in turns for item in list_items(build_history([each]), each.id)]
+    conversation_id = conversation_of(turn.response)
+    if conversation_id is None or turn.conversation_end is None:
+        return []
+    page = await store.conversations.list_items(conversation_id, client=client)
+    items = [] if page is None else without_truncated_calls(page.items)
+    ids = [item["id"] for item in items]
+    return items[: ids.index(turn.conversation_end) + 1] if turn.conversation_end in ids else []
 
 
 def _items_after(items: list[Document], after: str) -> list[Document]:
     for index, item in enumerate(items):
         if item["id"] == after:
             return items[index + 1 :]
-    raise InvalidRequest(
-        f"`after` must be the id of an item in the list, not {after[:80]!r}.",
-        param="after",
-        code="invalid_value",
-    )
+    raise unknown_after(after)
 
 
 async def _wait_for_end(context: Context) -> Turn:
@@ -153,23 +183,25 @@ async def _wait_for_end(context: Context) -> Turn:
     return turn
 
 
+def _ids(context: Context) -> tuple[str, str]:
+    """Return the id of the response in the path, and the name of the client."""
+    return context.ids["response_id"], context.caller.client
+
+
 def _find_live(context: Context) -> RunDriver | None:
-    return context.service.live.find(context.ids["response_id"], context.caller.client)
+    return context.service.live.find(*_ids(context))
 
 
 async def _load(context: Context) -> Turn:
-    response_id = context.ids["response_id"]
-    store = context.service.live.store
-    turn = await store.load(response_id, client=context.caller.client)
+    response_id, client = _ids(context)
+    turn = await context.service.live.store.load(response_id, client=client)
     if turn is None:
         raise _not_found(response_id)
     return turn
 
 
 def _not_found(response_id: str) -> InvalidRequest:
-    return InvalidRequest(
-        f"Response with id '{response_id[:80]}' not found.", code="not_found", status=404
-    )
+    return InvalidRequest(f"Response with id '{response_id[:80]}' not found.", status=404)
 
 
 def _check_background(is_background: object) -> None:

@@ -73,7 +73,7 @@ _FOUND = """
 _KEPT = "(run.log_expires_at IS NULL OR run.log_expires_at > $3)"
 _EVENTS = f"""
     SELECT run.status, run.last_seq AS end_seq, batch.first_seq, batch.last_seq, batch.frames
-    FROM turn JOIN run ON run.turn = turn.seq AND {_KEPT}
+    FROM turn JOIN run ON run.turn = turn.seq AND run.is_streamed AND {_KEPT}
     LEFT JOIN LATERAL (
         SELECT first_seq, last_seq, frames FROM event_batch
         WHERE event_batch.turn = turn.seq AND event_batch.last_seq > $4

@@ -32,7 +32,15 @@ _FOUND = """
     (turn.owner = $2 OR turn.owner IS NULL) AND (turn.expires_at IS NULL OR turn.expires_at > $3)
 """
 _LOAD = f"SELECT body, expires_at FROM turn WHERE id = $1 AND {_FOUND}"
-_DELETE = f"DELETE FROM turn WHERE id = $1 AND {_FOUND} RETURNING seq"
+_DELETE = f"""
+    WITH deleted AS (
+        DELETE FROM turn WHERE id = $1 AND {_FOUND} RETURNING id
+    ), unlocked AS (
+        UPDATE conversation SET locked_by = NULL, lock_holder = NULL FROM deleted
+        WHERE conversation.locked_by = deleted.id
+    )
+    SELECT id FROM deleted
+"""
 # UNION drops duplicates, so a cycle terminates; `follow_chain` then reports it.
 _CHAIN = f"""
     WITH RECURSIVE link (seq, parent) AS (

@@ -47,6 +47,17 @@ async def test_earlier_turns_instructions_and_tools_are_counted() -> None:
     assert document_of(response)["input_tokens"] == (880 + len('look{"type":"object"}') + 3) // 4
 
 
+async def test_instructions_or_tools_are_counted_without_input() -> None:
+    tool = {"type": "function", "name": "look", "parameters": {"type": "object"}}
+    async with open_application() as opened:
+        instructions = await count(opened, model="echo/echo", instructions="x" * 400)
+        tools = await count(opened, model="echo/echo", tools=[tool])
+        refused = await opened.create(input=None, instructions="x")
+    assert document_of(instructions)["input_tokens"] == 100
+    assert document_of(tools)["input_tokens"] > 0
+    assert (refused.status, error_of(refused)["param"]) == (400, "input")
+
+
 async def test_nothing_is_generated_or_stored() -> None:
     async with open_application() as opened:
         await count(opened, model="echo/error-500", input="Hello")

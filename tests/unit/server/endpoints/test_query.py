@@ -12,12 +12,13 @@ def read(query: Query) -> None:
     query.boolean("stream", False)
     query.integer("limit", 20, minimum=1, maximum=100)
     query.choice("order", "desc", ("asc", "desc"))
+    query.choices("include", ("a", "b", "c"))
 
 
 def test_absent_parameters_have_their_defaults() -> None:
     query = Query("")
     assert query.text("after") is None
-    assert query.texts("include") == []
+    assert query.choices("include", ("a",)) == []
     assert query.boolean("stream", False) is False
     assert query.integer("limit", 20, minimum=1) == 20
     assert query.choice("order", "desc", ("asc", "desc")) == "desc"
@@ -33,7 +34,8 @@ def test_parameters_are_decoded_and_the_last_one_counts() -> None:
 
 
 def test_a_list_is_written_with_or_without_brackets() -> None:
-    assert Query("include=a&include%5B%5D=b&include[]=c").texts("include") == ["a", "b", "c"]
+    query = Query("include=a&include%5B%5D=b&include[]=c")
+    assert query.choices("include", ("a", "b", "c")) == ["a", "b", "c"]
 
 
 @pytest.mark.parametrize(
@@ -44,6 +46,7 @@ def test_a_list_is_written_with_or_without_brackets() -> None:
         ("limit=²", "`limit` must be an integer, not '²'."),
         ("limit=0", "`limit` must be at least 1 and at most 100, not '0'."),
         ("limit=" + "9" * 50, f"`limit` must be an integer, not '{'9' * 40}…'."),
+        ("include=a&include=d", "`include` must be `a`, `b` or `c`, not 'd'."),
         ("order=up", "`order` must be `asc` or `desc`, not 'up'."),
     ],
 )

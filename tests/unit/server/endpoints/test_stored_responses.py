@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
@@ -26,6 +27,7 @@ from tests.support.applications import (
     use_upstream,
 )
 from tests.support.gateways import events_of
+from tests.support.stream_validator import check
 from tests.support.waiting import until
 
 KEYS = {"alice": "sk-alice", "bob": "sk-bob"}
@@ -87,7 +89,8 @@ async def wait_for_end(response: HTTPResponse) -> None:
 async def test_a_response_is_retrieved_as_it_was_sent() -> None:
     async with open_application() as opened:
         sent = document_of(await opened.create(metadata={"a": "b"}))
-        assert document_of(await get(opened, sent["id"], "?include[]=x")) == sent
+        include = "?include[]=reasoning.encrypted_content"
+        assert document_of(await get(opened, sent["id"], include)) == sent
 
 
 async def test_a_response_that_is_not_stored_is_not_found() -> None:
@@ -100,7 +103,7 @@ async def test_a_response_that_is_not_stored_is_not_found() -> None:
             ("GET", "/input_items"),
         ]:
             response = await opened.request(method, f"/v1/responses/{sent['id']}{rest}")
-            assert (response.status, error_of(response)["code"]) == (404, "not_found")
+            assert (response.status, error_of(response)["code"]) == (404, None)
 
 
 async def test_a_streamed_response_is_in_progress_from_its_first_event() -> None:
@@ -143,6 +146,21 @@ async def test_deleting_a_response_ends_its_run(background: bool) -> None:
             assert events[-1]["response"]["status"] == "cancelled"
         await until(lambda: not opened.engine.active, "the run has ended")
         assert (upstream.waiting, (await get(opened, response_id)).status) == (0, 404)
+
+
+@pytest.mark.parametrize("is_queued", [False, True])
+async def test_the_conversation_of_a_deleted_response_can_be_continued(is_queued: bool) -> None:
+    config = replace(echo_config(), background=BackgroundConfig(max_running=1))
+    async with gated(config) as (opened, upstream):
+        created = await opened.request("POST", "/v1/conversations", b"{}")
+        conversation_id = document_of(created)["id"]
+        if is_queued:
+            await submit(opened)
+        response_id = await submit(opened, conversation=conversation_id)
+        await opened.request("DELETE", f"/v1/responses/{response_id}")
+        upstream.gate.set()
+        following = await opened.create(conversation=conversation_id)
+        assert (following.status, document_of(following)["status"]) == (200, "completed")
 
 
 # Background
@@ -272,6 +290,50 @@ async def test_only_a_response_that_was_streamed_in_the_background_can_be_stream
         assert (await get(opened, "resp_unknown", "?stream=true")).status == 404
 
 
+async def test_a_queued_response_that_is_not_streamed_cannot_be_streamed() -> None:
+    config = replace(echo_config(), background=BackgroundConfig(max_running=1))
+    async with gated(config) as (opened, upstream):
+        for response_id in (await submit(opened), await submit(opened)):
+            response = await get(opened, response_id, "?stream=true")
+            assert (response.status, error_of(response)["param"]) == (400, "stream")
+        upstream.gate.set()
+
+
+@pytest.mark.parametrize("is_cancelled", [False, True])
+async def test_the_stream_of_a_queued_response_begins_at_once(is_cancelled: bool) -> None:
+    """Its client must know the id, or it could neither resume nor cancel it."""
+    config = replace(echo_config(), background=BackgroundConfig(max_running=1))
+    async with gated(config) as (opened, upstream):
+        await submit(opened)
+        streaming = await opened.create(background=True, stream=True)
+        first: list[bytes] = []
+
+        async def write(data: bytes) -> None:
+            first.append(data)
+
+        assert not isinstance(streaming.body, bytes)
+        reading = asyncio.ensure_future(streaming.body.write_to(write))
+        await until(lambda: first, "the stream has begun")
+        created, queued = events_of(first[0])
+        assert (created["type"], queued["type"]) == ("response.created", "response.queued")
+        assert created["response"] == queued["response"]
+        assert (queued["response"]["status"], queued["response"]["output"]) == ("queued", [])
+        path = f"/v1/responses/{created['response']['id']}"
+        if is_cancelled:
+            await opened.request("POST", f"{path}/cancel")
+        upstream.gate.set()
+        await reading
+        events = events_of(b"".join(first))
+        if not is_cancelled:
+            check(events)
+        assert [event["sequence_number"] for event in events] == [*range(len(events))]
+        assert events[-1]["response"]["status"] == ("cancelled" if is_cancelled else "completed")
+        for number in (-1, 0, 1, 2, len(events) - 1):
+            rest = f"{path}?stream=true&starting_after={number}"
+            resumed = await read_stream(await opened.request("GET", rest))
+            assert events_of(resumed) == events[number + 1 :]
+
+
 async def test_a_stream_waits_for_a_response_that_is_being_generated() -> None:
     async with gated() as (opened, upstream):
         first = await opened.create(background=True, stream=True)
@@ -303,6 +365,56 @@ async def test_the_input_is_listed_with_the_turns_before_it() -> None:
         assert [item["id"] for item in reverse["data"]] == ids[::-1]
 
 
+async def test_the_input_begins_with_the_items_of_the_conversation_at_that_time() -> None:
+    async with open_application() as opened:
+        items = [{"role": "user", "content": "zero"}]
+        body = json.dumps({"items": items}).encode()
+        created = document_of(await opened.request("POST", "/v1/conversations", body))
+        ids, texts = [], []
+        for text in ("one", "two"):
+            response = await opened.create(input=text, conversation=created["id"])
+            ids.append(document_of(response)["id"])
+        for response_id in ids:
+            listed = document_of(await get(opened, response_id, "/input_items?order=asc"))
+            texts.append([item["content"][0]["text"] for item in listed["data"]])
+        assert texts == [["zero", "one"], ["zero", "one", "one", "two"]]
+        await opened.request("DELETE", f"/v1/conversations/{created['id']}")
+        listed = document_of(await get(opened, ids[1], "/input_items"))
+        assert [item["content"][0]["text"] for item in listed["data"]] == ["two"]
+
+
+async def test_the_input_of_a_response_is_listed_when_the_one_before_it_is_deleted() -> None:
+    async with open_application() as opened:
+        first = document_of(await opened.create(input="one"))["id"]
+        second = document_of(await opened.create(input="two", previous_response_id=first))["id"]
+        await opened.request("DELETE", f"/v1/responses/{first}")
+        listed = document_of(await get(opened, second, "/input_items"))
+        assert [item["content"][0]["text"] for item in listed["data"]] == ["two"]
+
+
+async def test_an_item_that_was_sent_twice_is_listed_once() -> None:
+    """Else a client that pages by item ids would never come to an end."""
+    async with open_application() as opened:
+        a, b = [
+            {"type": "message", "id": id, "role": "user", "content": id}
+            for id in ("msg_a", "msg_b")
+        ]
+        response_id = document_of(await opened.create(input=[a, b, a]))["id"]
+        listed = document_of(await get(opened, response_id, "/input_items?order=asc"))
+        assert [item["id"] for item in listed["data"]] == ["msg_a", "msg_b"]
+
+
+@pytest.mark.parametrize("is_included", [False, True])
+async def test_encrypted_reasoning_is_listed_only_if_it_is_included(is_included: bool) -> None:
+    reasoning = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "abc"}
+    async with open_application() as opened:
+        items = [reasoning, {"role": "user", "content": "Hello"}]
+        response_id = document_of(await opened.create(input=items))["id"]
+        rest = "&include[]=reasoning.encrypted_content" if is_included else ""
+        listed = document_of(await get(opened, response_id, f"/input_items?order=asc{rest}"))
+        assert ("encrypted_content" in listed["data"][0]) is is_included
+
+
 @pytest.mark.parametrize("order", ["asc", "desc"])
 async def test_the_input_is_listed_in_pages(order: str) -> None:
     async with open_application() as opened:
@@ -323,6 +435,8 @@ async def test_the_input_is_listed_in_pages(order: str) -> None:
     [
         ("?stream=1", "stream"),
         ("?stream=true&starting_after=x", "starting_after"),
+        ("?include[]=everything", "include"),
+        ("/input_items?include=everything", "include"),
         ("/input_items?limit=0", "limit"),
         ("/input_items?limit=101", "limit"),
         ("/input_items?order=up", "order"),
@@ -354,7 +468,7 @@ async def test_another_client_finds_nothing() -> None:
             ]:
                 path = f"/v1/responses/{response_id}{rest}"
                 response = await opened.request(method, path, headers=as_client("bob"))
-                assert (response.status, error_of(response)["code"]) == (404, "not_found"), path
+                assert (response.status, error_of(response)["code"]) == (404, None), path
             upstream.gate.set()
             await wait_for_end(created)
         found = await get(opened, response_id, headers=as_client("alice"))
