@@ -23,7 +23,7 @@ from tests.support.upstream import (
     chunk,
     send_frames,
 )
-from tests.support.waiting import until
+from tests.support.waiting import LIMIT_S, until
 
 # The promise is 0.1 s, and a millisecond is usual. But all parties of a test share one loop, on a
 # machine that may be busy.
@@ -92,7 +92,7 @@ async def disconnect_and_measure(
     before = asyncio.all_tasks()
     async with open_stream(shared_gateway.gateway.gateway.port) as listener:
         await listener.post({"model": shared_gateway.add_script(script), "input": "Hello?", **body})
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(LIMIT_S):
             await script.waiting.wait()
             await read(listener)
             left_at = time.perf_counter()
@@ -186,7 +186,7 @@ async def test_many_clients_may_disconnect_at_once(shared_gateway: SharedGateway
         stayers = [await read_first(script) for script in staying]
         for listener in leavers:
             listener.disconnect()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(LIMIT_S):
             for script in going:
                 await script.gone.wait()
         assert not any(script.gone.is_set() for script in staying)

@@ -20,7 +20,7 @@ from tests.support.client_answers import Answer, post_request, send_raw
 from tests.support.gateways import Running, events_of, replaced, running, settings
 from tests.support.postgres_proxy import PostgresProxy, run_proxy
 from tests.support.upstream import Connection, ReceivedRequest, chunk, upstream
-from tests.support.waiting import until, until_async
+from tests.support.waiting import LIMIT_S, until, until_async
 
 pytestmark = pytest.mark.anyio
 
@@ -111,7 +111,7 @@ async def test_a_response_is_cancelled_from_another_gateway(
         body = b'{"model": "up/model", "background": true, "input": "Hello?"}'
         headers = {"content_type": "application/json"}
         id = (await send_raw(one, "POST", "/v1/responses", body, **headers)).document["id"]
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(LIMIT_S):
             cancelled = await send_raw(two, "POST", f"/v1/responses/{id}/cancel")
         assert cancelled.document["status"] == "cancelled"
         found = await send_raw(one, "GET", f"/v1/responses/{id}")

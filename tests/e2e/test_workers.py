@@ -24,7 +24,7 @@ from tests.support.stream_reader import StreamReader, open_stream
 from tests.support.upstream import HELLO, HELLO_WORLD, Connection, ReceivedRequest, upstream
 from tests.support.waiting import until
 
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 MANY = 8
 
 
@@ -59,7 +59,7 @@ class Workers:
         models = "".join(f'{name} = "{target}"\n' for name, target in aliases.items())
         self.config.write_text(
             f'[providers.up]\nkind = "chat"\nbase_url = "{url}"\napi_keys = ["sk-upstream"]\n'
-            f'[server]\nshutdown_s = 20\n[log]\nformat = "json"\n[models]\n{models}'
+            f'[server]\nshutdown_s = 120\n[log]\nformat = "json"\n[models]\n{models}'
         )
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from tests.support.commands import COMMAND, environment
 
-START_S = 30.0
-STOP_S = 10.0
+START_S = 60.0
+STOP_S = 60.0
 CONFIG = """
 [server]
 port = {port}

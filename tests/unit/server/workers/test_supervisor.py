@@ -105,7 +105,7 @@ def test_workers_are_started_replaced_and_stopped(parent: Parent) -> None:
     parent.process.terminate()
     stopped = [parent.read(), parent.read()]
     assert {(each["stopped"], each["by"]) for each in stopped} == {(1, "SIGTERM"), (2, "SIGTERM")}
-    assert parent.process.wait(20) == 0
+    assert parent.process.wait(60) == 0
 
 
 def test_a_new_configuration_reaches_the_workers_one_by_one(parent: Parent) -> None:
@@ -145,7 +145,7 @@ def test_a_configuration_that_cannot_be_used_changes_nothing(
 def test_a_worker_that_cannot_start_ends_the_parent(tmp_path: Path) -> None:
     (tmp_path / "host").write_text("broken")
     process = Parent(tmp_path / "host").process
-    assert process.communicate(timeout=20)[0] == b""
+    assert process.communicate(timeout=60)[0] == b""
     assert process.returncode == 2
 
 
