@@ -34,11 +34,15 @@ max_attempts = {settings.max_attempts}
 kind = "chat"
 base_url = "{settings.upstream}"
 api_keys = ["sk-{name}"]
-[providers.limited]
+"""
+LIMITED = """
+[providers.limited{number}]
 kind = "chat"
 base_url = "{settings.upstream}"
 api_keys = ["sk-limited", "sk-free"]
 """
+LIMITED_COUNT = 3
+"""Number of providers with a key that the provider may refuse: each can be learned of once."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +68,8 @@ class GatewayProcess:
         self._reserved = ReservedPort()
         self._port = self._reserved.number
         config = CONFIG.format(name=name, port=self._port, settings=settings)
+        for number in range(LIMITED_COUNT):
+            config += LIMITED.format(number=number, settings=settings)
         (home / "antiphon.toml").write_text(config)
         self._process: asyncio.subprocess.Process | None = None
 
