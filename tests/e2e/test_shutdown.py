@@ -148,6 +148,7 @@ async def test_during_shutdown_streams_finish_and_new_requests_are_rejected(tmp_
         await stream.post(body("m"))
         await silent.post(body("m", stream=False))
         await first_words(stream)
+        await until(lambda: len(server.requests) == 2, "both have begun")
         assert (await known.get("/health/ready")).status == 200
         gateway.terminate()
         await gateway.stopping()
