@@ -142,8 +142,9 @@ async def test_sse_comments_do_not_reset_the_idle_timeout(tmp_path: Path) -> Non
 
 
 async def test_an_endless_upstream_is_stopped_at_the_total_timeout(tmp_path: Path) -> None:
-    script = repeat_frame(HELLO, chunk({"content": " and"}))
-    async with open_shared_gateway(tmp_path, timeouts=TimeoutConfig(total_s=0.4)) as setup:
+    more = chunk({"content": " and"})
+    script = repeat_frame((*HELLO, more, more), more)
+    async with open_shared_gateway(tmp_path, timeouts=TimeoutConfig(total_s=1.0)) as setup:
         answer = await setup.post_request(script, stream=True)
     assert answer.response["status"] == "failed"
     assert "in the time allowed" in answer.error["message"]
