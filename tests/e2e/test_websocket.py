@@ -32,7 +32,7 @@ from tests.support.upstream import (
     upstream,
     usage,
 )
-from tests.support.waiting import LIMIT_S, let_others_read, until
+from tests.support.waiting import LIMIT_S, is_blocked, let_others_read, until
 from tests.support.web_sockets import ask, create_frame, output_text, response_id
 
 LIMITS = ResponsesWebSocketLimits(
@@ -175,8 +175,7 @@ class Flood:
         try:
             while True:
                 sending = asyncio.ensure_future(connection.send(CHUNK))
-                await asyncio.wait((sending,), timeout=0.2)
-                if not sending.done():
+                if await is_blocked(sending, 0.2):
                     self.is_held.set()
                 await sending
                 self.sent += 1

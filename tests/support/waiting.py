@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 LIMIT_S = 60.0
 """After which a condition is given up: far longer than it takes on a machine that is busy."""
@@ -15,6 +16,17 @@ async def let_others_read() -> None:
     """Let whoever runs in the same loop read what was written to a socket."""
     for _ in range(20):
         await asyncio.sleep(0)
+
+
+async def is_blocked(task: asyncio.Future[Any], seconds: float) -> bool:
+    """Whether a task that waits for others in the same loop cannot go on: not within a time, and
+    not while all of them run some more. A machine that did nothing for that time is no reason."""
+    await asyncio.wait((task,), timeout=seconds)
+    for _ in range(_PASSES):
+        if task.done():
+            return False
+        await asyncio.sleep(0)
+    return True
 
 
 async def until(condition: Callable[[], object], what: str) -> None:
