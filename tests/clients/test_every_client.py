@@ -19,6 +19,7 @@ from tests.support.clients.gateway import ClientGateway, client_gateway
 from tests.support.clients.installed import NEWEST, PINNED, Release
 from tests.support.clients.scripted_model import Dialect, HeldReply, Reply, Step
 from tests.support.clients.stream_proxy import stream_proxy
+from tests.support.waiting import until
 
 Read: TypeAlias = Callable[[ClientGateway], Awaitable[tuple[str, Any]]]
 """Has a client read a stream; returns the text, and how the client says that it ended."""
@@ -199,4 +200,4 @@ async def test_a_cancelled_response_ends_the_turn(
         assert end == case.cancelled
         last = proxy.streams[0][-1]
         assert (last["type"], last["response"]["status"]) == ("response.incomplete", "cancelled")
-        assert setup.model.disconnects == 1
+        await until(lambda: setup.model.disconnects == 1, "the provider is disconnected")

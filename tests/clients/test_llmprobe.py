@@ -30,7 +30,7 @@ async def test_every_required_probe_passes(tmp_path: Path, dialect: Dialect) -> 
     async with client_gateway(tmp_path, dialect, model_of(dialect)) as setup:
         argv = [node_command("llmprobe"), setup.base_url, "-k", KEY, "-m", MODEL]
         argv += ["--full", "--no-bench", "--no-save", "--json"]
-        done = await setup.run(argv, limit_s=120.0)
+        done = await setup.run(argv, limit_s=180.0)
         report = json.loads(done.out)["conformance"]
     found = [each for each in report["results"] if each["surface"] == "responses"]
     failures = [each for result in found for each in result["failures"]]

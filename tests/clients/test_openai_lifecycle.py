@@ -12,6 +12,7 @@ from tests.support.clients.proxy import changing_proxy
 from tests.support.clients.python_programs import run_program
 from tests.support.clients.scenario import Client, Transport
 from tests.support.clients.scripted_model import Dialect, HeldReply, Reply
+from tests.support.waiting import until
 
 OPENAI = Client("openai (Python)", "pypi:openai", in_process=True)
 OVER_HTTP = Client(OPENAI.name, OPENAI.package)
@@ -63,7 +64,7 @@ async def test_a_background_response_is_cancelled(
     async with client_setup(tmp_path, dialect, transport, script) as setup:
         seen = await play(setup, scenario="cancel")
         assert seen == [["cancelled", None, None]] * 3
-        assert setup.model.disconnects == 1
+        await until(lambda: setup.model.disconnects == 1, "the provider is disconnected")
 
 
 @OPENAI.does("background, resumed from every event", "chat")
@@ -104,7 +105,7 @@ async def test_a_background_stream_is_cancelled(
         assert GREETING.text.startswith(seen["text"])
         assert seen["is_kept"]
         assert seen["is_repeated"]
-        assert setup.model.disconnects == 1
+        await until(lambda: setup.model.disconnects == 1, "the provider is disconnected")
 
 
 @OPENAI.does("conversations", "chat")

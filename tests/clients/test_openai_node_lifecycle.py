@@ -12,6 +12,7 @@ from tests.support.clients.installed import Release
 from tests.support.clients.node_programs import run_program
 from tests.support.clients.scenario import Client, NodeClient
 from tests.support.clients.scripted_model import Dialect, HeldReply, Reply
+from tests.support.waiting import until
 
 OPENAI = NodeClient("openai (Node)", "npm:openai")
 PINNED_OPENAI = Client(OPENAI.name, OPENAI.package)
@@ -57,7 +58,7 @@ async def test_a_background_response_is_cancelled(
     async with client_gateway(tmp_path, dialect, [HeldReply(GREETING, "Good")]) as setup:
         seen = await play(setup, scenario="cancel", release=release)
         assert seen == {"statuses": ["cancelled", "cancelled"]}
-        assert setup.model.disconnects == 1
+        await until(lambda: setup.model.disconnects == 1, "the provider is disconnected")
 
 
 @OPENAI.does("background, resumed from every event", "chat")

@@ -39,7 +39,7 @@ async def run(setup: ClientGateway, *args: str) -> list[dict[str, Any]]:
     path.write_text(json.dumps(config), encoding="utf-8")
     argv = [node_command("opencode"), "run", "--format", "json", "-m", f"gw/{MODEL}", *args]
     env = {**OFFLINE, "OPENCODE_CONFIG": str(path)}
-    done = await setup.run(argv, env=env, cwd=directory, limit_s=120.0)
+    done = await setup.run(argv, env=env, cwd=directory, limit_s=180.0)
     return [line["part"] for line in done.check_success().lines]
 
 

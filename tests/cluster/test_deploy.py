@@ -18,6 +18,7 @@ from tests.support.cluster.http_client import decode, read_frames
 from tests.support.gateways import Running, running, settings
 from tests.support.tls import make_contexts
 from tests.support.upstream import HELLO, HELLO_WORLD, Connection, ReceivedRequest, upstream
+from tests.support.waiting import LIMIT_S
 from tests.support.web_sockets import create_frame
 
 pytestmark = pytest.mark.anyio
@@ -54,7 +55,7 @@ async def test_events_pass_nginx_as_they_come(tmp_path: Path) -> None:
         upstream(provide) as provider,
         running(settings(tmp_path, provider.url)) as gateway,
         open_site(tmp_path, gateway) as (url, client),
-        asyncio.timeout(20),
+        asyncio.timeout(LIMIT_S),
     ):
         body = {"model": "up/m", "input": "Hi", "stream": True}
         types = []
@@ -70,7 +71,7 @@ async def test_websockets_pass_nginx_and_the_pages_of_operators_do_not(tmp_path:
     async with (
         running(settings(tmp_path)) as gateway,
         open_site(tmp_path, gateway) as (url, client),
-        asyncio.timeout(20),
+        asyncio.timeout(LIMIT_S),
     ):
         async with client.ws_connect(f"{url}/v1/responses") as socket:
             await socket.send_json(create_frame())

@@ -16,6 +16,7 @@ import pytest
 
 from antiphon.runs.lease import PROCESS_LOST
 from tests.support.cluster.cluster import LEASE_S, Cluster, run_cluster
+from tests.support.cluster.gateway_process import LIMITED_COUNT
 from tests.support.cluster.http_client import TERMINAL, decode, open_client, read_frames, send
 from tests.support.prometheus_tools import scrape_sums
 from tests.support.upstream import (
@@ -27,13 +28,15 @@ from tests.support.upstream import (
     send_json,
     usage,
 )
-from tests.support.waiting import until_async
+from tests.support.waiting import until, until_async
 
 pytestmark = pytest.mark.anyio
 
 WORDS = ("One", " two", " three", " four", " five")
 PACE_S = 0.05
 CANCEL_S = 2.0
+TRIES = LIMITED_COUNT
+"""How often a time is measured: the shortest counts, since a machine may be busy for a moment."""
 SLOW = {"error": {"message": "Slow down.", "type": "rate_limit_error"}}
 
 
@@ -139,15 +142,19 @@ async def test_a_response_is_cancelled_from_the_other(
     cluster: Cluster, client: aiohttp.ClientSession
 ) -> None:
     one, two = clients_of(cluster, client)
-    id = id_of(await one.begin("hold-cancelled", 4))
-    tail = asyncio.ensure_future(one.resume(id))
-    begun = time.monotonic()
-    status, cancelled = await two.ask("POST", f"responses/{id}/cancel")
-    assert (status, cancelled["status"]) == (200, "cancelled")
-    assert time.monotonic() - begun < CANCEL_S
-    last = decode((await tail)[-1])
-    assert (last["type"], last["response"]["status"]) == ("response.incomplete", "cancelled")
-    assert count_calls(cluster, "hold-cancelled") == 1
+    took: list[float] = []
+    for number in range(TRIES):
+        model = f"hold-cancelled-{number}"
+        id = id_of(await one.begin(model, 4))
+        tail = asyncio.ensure_future(one.resume(id))
+        begun = time.monotonic()
+        status, cancelled = await two.ask("POST", f"responses/{id}/cancel")
+        took.append(time.monotonic() - begun)
+        assert (status, cancelled["status"]) == (200, "cancelled")
+        last = decode((await tail)[-1])
+        assert (last["type"], last["response"]["status"]) == ("response.incomplete", "cancelled")
+        assert count_calls(cluster, model) == 1
+    assert min(took) < CANCEL_S, took
 
 
 async def test_a_key_that_cools_down_on_one_is_cool_on_the_other_within_a_second(
@@ -155,19 +162,23 @@ async def test_a_key_that_cools_down_on_one_is_cool_on_the_other_within_a_second
 ) -> None:
     one, two = clients_of(cluster, client)
     address = cluster.gateways[1].url.removesuffix("/v1")
+    took: list[float] = []
+    for number in range(TRIES):
 
-    async def is_cool() -> bool:
-        return (await scrape_sums(client, address))["antiphon_keys_resting"] > 0
+        async def is_cool(number: int = number) -> bool:
+            return (await scrape_sums(client, address))["antiphon_keys_resting"] > number
 
-    body = {"model": "limited/pace-limited", "input": "Hi"}
-    assert (await one.ask("POST", "responses", **body))[0] == 200
-    answered_at = time.monotonic()
-    await until_async(is_cool, "the other gateway knows that the key cools down")
-    assert time.monotonic() - answered_at < 1.0
-    assert (await two.ask("POST", "responses", **body))[0] == 200
-    asked = [each for each in cluster.provider.requests if each.body["model"] == "pace-limited"]
-    keys = [each.headers["authorization"].removeprefix("Bearer ") for each in asked]
-    assert keys == ["sk-limited", "sk-free", "sk-free"]
+        body = {"model": f"limited{number}/pace-limited{number}", "input": "Hi"}
+        assert (await one.ask("POST", "responses", **body))[0] == 200
+        answered_at = time.monotonic()
+        await until_async(is_cool, "the other gateway knows that the key cools down")
+        took.append(time.monotonic() - answered_at)
+        assert (await two.ask("POST", "responses", **body))[0] == 200
+        model = f"pace-limited{number}"
+        asked = [each for each in cluster.provider.requests if each.body["model"] == model]
+        keys = [each.headers["authorization"].removeprefix("Bearer ") for each in asked]
+        assert keys == ["sk-limited", "sk-free", "sk-free"]
+    assert min(took) < 1.0, took
 
 
 async def test_a_conversation_that_both_use_stays_in_order(
@@ -199,7 +210,7 @@ async def test_a_conversation_that_both_use_stays_in_order(
 async def wait_for_end(gateway: Client, id: str) -> dict[str, Any]:
     while True:
         _, response = await gateway.ask("GET", f"responses/{id}")
-        if response["status"] != "in_progress":
+        if response["status"] not in ("queued", "in_progress"):
             return response
 
 
@@ -209,6 +220,7 @@ async def test_what_a_killed_gateway_ran_ends_as_failed(
     one, two = clients_of(cluster, client)
     seen = await one.begin("hold-killed", 4)
     _, whole = await one.ask("POST", "responses", model="up/hold-whole", input="", background=True)
+    await until(lambda: count_calls(cluster, "hold-whole"), "the other one is generated as well")
     tail = asyncio.ensure_future(two.resume(id_of(seen)))
     await cluster.gateways[0].kill()
     async with asyncio.timeout(LEASE_S + 5):

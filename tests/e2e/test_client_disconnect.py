@@ -23,11 +23,12 @@ from tests.support.upstream import (
     chunk,
     send_frames,
 )
-from tests.support.waiting import until
+from tests.support.waiting import LIMIT_S, is_blocked, until
 
 # The promise is 0.1 s, and a millisecond is usual. But all parties of a test share one loop, on a
-# machine that may be busy.
+# machine that may be busy: it is measured more than once, and one of the times must be short.
 PROMPT_S = 1.0
+TRIES = 3
 
 LONG = (
     *HELLO,
@@ -92,7 +93,7 @@ async def disconnect_and_measure(
     before = asyncio.all_tasks()
     async with open_stream(shared_gateway.gateway.gateway.port) as listener:
         await listener.post({"model": shared_gateway.add_script(script), "input": "Hello?", **body})
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(LIMIT_S):
             await script.waiting.wait()
             await read(listener)
             left_at = time.perf_counter()
@@ -103,6 +104,19 @@ async def disconnect_and_measure(
     await until(lambda: asyncio.all_tasks() <= before, "no task is left behind")
     assert not [entry for entry in shared_gateway.gateway.log if entry.level == "error"]
     return script.gone_at - left_at
+
+
+async def check_prompt(
+    shared_gateway: SharedGateway,
+    make: Callable[[], StalledProvider],
+    read: Callable[[StreamReader], Any],
+    **body: Any,
+) -> None:
+    """Disconnect some times; the upstream is disconnected each time, and promptly."""
+    took = [
+        await disconnect_and_measure(shared_gateway, make(), read, **body) for _ in range(TRIES)
+    ]
+    assert min(took) < PROMPT_S, took
 
 
 async def read_nothing(listener: StreamReader) -> None:
@@ -124,7 +138,7 @@ async def test_a_client_may_disconnect_at_any_event(shared_gateway: SharedGatewa
         )
         for count in range(EVENTS_OF_LONG + 1)
     ]
-    assert max(took) < PROMPT_S, f"median {statistics.median(took)} s, worst {max(took)} s"
+    assert statistics.median(took) < PROMPT_S, took
 
 
 @pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
@@ -141,27 +155,15 @@ async def test_a_client_may_disconnect_at_any_event(shared_gateway: SharedGatewa
 async def test_a_client_may_disconnect_before_the_first_output(
     late_gateway: SharedGateway, make: Callable[[], StalledProvider], stream: bool
 ) -> None:
-    assert (
-        await disconnect_and_measure(late_gateway, make(), read_nothing, stream=stream) < PROMPT_S
-    )
+    await check_prompt(late_gateway, make, read_nothing, stream=stream)
 
 
 async def test_a_client_may_disconnect_from_a_response_that_started_early(
     shared_gateway: SharedGateway,
 ) -> None:
     """The client has two events, and the provider has sent nothing."""
-    assert (
-        await disconnect_and_measure(
-            shared_gateway, StalledProvider(head=False), events(2), stream=True
-        )
-        < PROMPT_S
-    )
-    assert (
-        await disconnect_and_measure(
-            shared_gateway, StalledProvider(HELLO[0]), events(2), stream=True
-        )
-        < PROMPT_S
-    )
+    for make in (lambda: StalledProvider(head=False), lambda: StalledProvider(HELLO[0])):
+        await check_prompt(shared_gateway, make, events(2), stream=True)
 
 
 async def test_many_clients_may_disconnect_at_once(shared_gateway: SharedGateway) -> None:
@@ -186,7 +188,7 @@ async def test_many_clients_may_disconnect_at_once(shared_gateway: SharedGateway
         stayers = [await read_first(script) for script in staying]
         for listener in leavers:
             listener.disconnect()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(LIMIT_S):
             for script in going:
                 await script.gone.wait()
         assert not any(script.gone.is_set() for script in staying)
@@ -225,8 +227,7 @@ class FloodingProvider:
         try:
             while self.sent < FAR_TOO_MUCH:
                 sending = asyncio.ensure_future(connection.send(piece))
-                done, _ = await asyncio.wait([sending], timeout=0.4)
-                if not done:
+                if await is_blocked(sending, 0.4):
                     self.stalled.set()
                 await sending
                 self.sent += len(PIECE)

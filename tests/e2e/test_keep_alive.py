@@ -263,7 +263,8 @@ async def test_a_first_token_timeout_is_reported_inside_a_started_stream(tmp_pat
     assert "sent no output" in answer.error["message"]
 
 
-async def test_a_failure_before_the_start_is_an_http_error(early_gateway: SharedGateway) -> None:
-    answer = await early_gateway.post_request(refusing(429), stream=True)
+async def test_a_failure_before_the_start_is_an_http_error(tmp_path: Path) -> None:
+    async with open_shared_gateway(tmp_path, commit_after_s=60) as setup:
+        answer = await setup.post_request(refusing(429), stream=True)
     assert answer.status == 429
     assert answer.headers["retry-after"] == "2"

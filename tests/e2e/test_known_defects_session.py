@@ -50,6 +50,7 @@ from tests.support.upstream import (
     upstream,
     usage,
 )
+from tests.support.waiting import LIMIT_S
 
 # Chains
 
@@ -295,7 +296,10 @@ async def test_sigterm_ends_every_stream_with_a_terminal_event(tmp_path: Path) -
         aiohttp.ClientSession() as client,
     ):
         body = {"model": "m", "input": "Hello?", "stream": True}
-        async with asyncio.timeout(10), client.post(f"{base_url}/responses", json=body) as response:
+        async with (
+            asyncio.timeout(LIMIT_S),
+            client.post(f"{base_url}/responses", json=body) as response,
+        ):
             await endless.begun.wait()
             served.send_signal(signal.SIGTERM)
             events = check_events(events_of(await response.read()))

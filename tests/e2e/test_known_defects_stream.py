@@ -33,6 +33,7 @@ from tests.support.upstream import (
     send_frames,
     usage,
 )
+from tests.support.waiting import LIMIT_S
 
 NAMELESS = {"tool_calls": [{"index": 0, "id": "", "function": {"name": "", "arguments": "{}"}}]}
 ERROR = {"error": {"message": "The key sk-secret is over its limit", "code": "rate_limit_exceeded"}}
@@ -115,7 +116,7 @@ async def test_a_client_disconnect_closes_the_upstream(tmp_path: Path) -> None:
         response = await setup.gateway.client.post(url, json=body)
         assert b"response.created" in await response.content.readline()
         response.close()
-        async with asyncio.timeout(1):
+        async with asyncio.timeout(LIMIT_S):
             await gone.wait()
             await setup.gateway.engine.active.wait_idle()
         assert not setup.gateway.engine.active
@@ -160,7 +161,7 @@ async def test_a_slow_client_slows_only_its_own_upstream(tmp_path: Path) -> None
         slow = {"model": "m", "input": "slow", "stream": True, "store": False}
         async with setup.gateway.client.post(url, json=slow) as response:
             first = await response.content.readany()
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(LIMIT_S):
                 await flood.stuck.wait()
             assert text(await setup.whole(input="quick", stream=False)) == "Hello"
             events = events_of(first + await response.read())
@@ -194,7 +195,7 @@ async def test_silence_is_filled_with_keep_alive_events(
         url = f"{setup.gateway.base_url}/responses"
         body = {"model": "m", "input": "Hello?", "stream": True}
         received = b""
-        async with asyncio.timeout(5), setup.gateway.client.post(url, json=body) as response:
+        async with asyncio.timeout(LIMIT_S), setup.gateway.client.post(url, json=body) as response:
             async for data in response.content.iter_any():
                 received += data
                 if b"event: keepalive" in received:

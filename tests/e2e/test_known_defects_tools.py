@@ -34,6 +34,7 @@ from tests.support.upstream import (
     send_frames,
     usage,
 )
+from tests.support.waiting import LIMIT_S
 
 OBJECT: Document = {"type": "object", "properties": {"city": {"type": "string"}}}
 WEATHER: Document = {"type": "function", "name": "get_weather", "parameters": OBJECT}
@@ -185,7 +186,7 @@ async def test_the_input_of_a_custom_tool_streams_while_it_is_written(tmp_path: 
         url = f"{setup.gateway.base_url}/responses"
         body = {"model": "m", "input": "Hello?", "stream": True, "tools": [PATCH]}
         received = b""
-        async with asyncio.timeout(5), setup.gateway.client.post(url, json=body) as response:
+        async with asyncio.timeout(LIMIT_S), setup.gateway.client.post(url, json=body) as response:
             async for data in response.content.iter_any():
                 received += data
                 if b"custom_tool_call_input.delta" in received:

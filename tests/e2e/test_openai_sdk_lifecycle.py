@@ -12,7 +12,7 @@ from openai import AsyncOpenAI
 
 from tests.support.openai_client import echo_client, scripted_client
 from tests.support.upstream import HELLO, Connection, ReceivedRequest
-from tests.support.waiting import until_async
+from tests.support.waiting import LIMIT_S, until_async
 
 TEXT = "several words that are repeated"
 
@@ -116,7 +116,7 @@ async def test_a_background_stream_is_cancelled(tmp_path: Path) -> None:
         async for event in stream:
             events.append(event)
             if event.type == "response.output_text.delta":
-                async with asyncio.timeout(5):
+                async with asyncio.timeout(LIMIT_S):
                     cancelled = await client.responses.cancel(event_response_id(events))
         assert events[-1].type == "response.incomplete"
         assert events[-1].response == cancelled

@@ -6,6 +6,7 @@ import asyncio
 from pathlib import Path
 
 from tests.support.gateways import running, settings
+from tests.support.waiting import LIMIT_S
 
 
 async def test_the_page_and_its_api_are_served(tmp_path: Path) -> None:
@@ -26,11 +27,11 @@ async def test_the_page_and_its_api_are_served(tmp_path: Path) -> None:
 
 
 async def test_an_open_page_does_not_delay_shutdown(tmp_path: Path) -> None:
-    async with running(settings(tmp_path, shutdown_s=60.0)) as gateway:
+    async with running(settings(tmp_path, shutdown_s=600.0)) as gateway:
         url = gateway.base_url.replace("/v1", "/ui/api/live?view=now")
         async with gateway.client.get(url) as live:
             assert await live.content.readline() == b": keep-alive\n"
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(LIMIT_S):
                 await gateway.gateway.stop()
                 rest = await live.content.read()
     assert b"event: now" in rest

@@ -20,7 +20,7 @@ from tests.support.client_answers import Answer, post_request, send_raw
 from tests.support.gateways import Running, events_of, replaced, running, settings
 from tests.support.postgres_proxy import PostgresProxy, run_proxy
 from tests.support.upstream import Connection, ReceivedRequest, chunk, upstream
-from tests.support.waiting import until, until_async
+from tests.support.waiting import LIMIT_S, until, until_async
 
 pytestmark = pytest.mark.anyio
 
@@ -111,7 +111,8 @@ async def test_a_response_is_cancelled_from_another_gateway(
         body = b'{"model": "up/model", "background": true, "input": "Hello?"}'
         headers = {"content_type": "application/json"}
         id = (await send_raw(one, "POST", "/v1/responses", body, **headers)).document["id"]
-        async with asyncio.timeout(10):
+        await until(lambda: provider_server.requests, "the provider has the request")
+        async with asyncio.timeout(LIMIT_S):
             cancelled = await send_raw(two, "POST", f"/v1/responses/{id}/cancel")
         assert cancelled.document["status"] == "cancelled"
         found = await send_raw(one, "GET", f"/v1/responses/{id}")
@@ -148,7 +149,7 @@ async def test_a_database_that_is_away_fails_nothing_that_does_not_need_it(
         other = await start(stack, tmp_path / "other", postgres_url)  # without the proxy
         kept = (await ask(other)).response
         assert kept["store"] is True
-        gateway = await start(stack, tmp_path, proxy.url, wait_s=0.2)
+        gateway = await start(stack, tmp_path, proxy.url, wait_s=1.0)
         proxy.is_away = True
         proxy.cut_all()
         assert (await send_raw(gateway, "GET", "/health/ready")).status == 503

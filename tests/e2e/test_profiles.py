@@ -27,6 +27,7 @@ from tests.support.upstream import (
     upstream,
     usage,
 )
+from tests.support.waiting import LIMIT_S
 
 CODEX = {"originator": "codex_exec", "user-agent": "codex_exec/0.166.0 (Debian 12)"}
 PYTHON = {"user-agent": "OpenAI/Python 3.49.0"}
@@ -133,7 +134,7 @@ async def test_a_permanent_error_inside_a_stream_is_final_for_codex(
         error: dict[str, Any] = last["response"]["error"]
         return error
 
-    async with asyncio.timeout(10), serving(tmp_path, late, commit_after_s=0.02) as gateway:
+    async with asyncio.timeout(LIMIT_S), serving(tmp_path, late, commit_after_s=0.02) as gateway:
         for_codex = await read_stream(gateway, CODEX)
         for_python = await read_stream(gateway, PYTHON)
         logged = [each.facts for each in gateway.log if each.event == "response.diagnostics"]
@@ -223,7 +224,10 @@ async def read_during_silence(gateway: Running, resume: asyncio.Event) -> bytes:
     url = f"{gateway.base_url}/responses"
     body = {"model": "m", "input": "Hello?", "stream": True}
     data = b""
-    async with asyncio.timeout(10), gateway.client.post(url, json=body, headers=CODEX) as response:
+    async with (
+        asyncio.timeout(LIMIT_S),
+        gateway.client.post(url, json=body, headers=CODEX) as response,
+    ):
         async for piece in response.content.iter_any():
             data += piece
             if b"keepalive" in data or b"keep-alive" in data:

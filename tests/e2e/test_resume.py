@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import pytest
@@ -18,7 +19,7 @@ from tests.support.recordings import answers, comparable
 from tests.support.shared_gateway import UVLOOP, SharedGateway, open_shared_gateway
 from tests.support.stream_reader import open_stream
 from tests.support.upstream import HELLO_WORLD, Connection, ReceivedRequest
-from tests.support.waiting import let_others_read
+from tests.support.waiting import until
 
 Document = dict[str, Any]
 CODEX = {"originator": "codex_cli_rs"}
@@ -93,8 +94,12 @@ class Client:
             await reader.post(self._body, **CODEX)
             events = [await reader.event() for _ in range(count)]
             reader.disconnect()
-        await let_others_read()
         return [event for event in events if event is not None]
+
+    def is_waited_for(self, response_id: str) -> bool:
+        """Whether the gateway knows that the reader of a response has left."""
+        waiting = self._shared.gateway.gateway._application.state.attach._waiting
+        return response_id in [each.driver.run.prepared.response.id for each in waiting.values()]
 
     async def read_until_it_holds(self) -> list[Document]:
         """Read the events that come before the last frame of the provider."""
@@ -153,8 +158,10 @@ async def test_a_request_retried_after_any_event_gets_the_same_response(
     for count in range(1, available + 1):
         client.start_again(hold=True)
         begun = await client.read_and_cut(count)
+        response_id = begun[0]["response"]["id"]
+        await until(partial(client.is_waited_for, response_id), "the loss is noticed")
         attached, events = await client.read_all()
-        assert attached == begun[0]["response"]["id"]
+        assert attached == response_id
         assert events[:count] == begun
         assert [event["type"] for event in events] == [event["type"] for event in uncut]
         assert client.provider.requests == 1

@@ -20,7 +20,7 @@ from tests.support.stream_reader import StreamReader, open_stream
 from tests.support.upstream import HELLO, HELLO_WORLD, Connection, ReceivedRequest, chunk, upstream
 from tests.support.waiting import until
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 
 
 @dataclass
@@ -131,7 +131,7 @@ async def first_words(listener: StreamReader) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 async def test_an_idle_gateway_stops_at_once(tmp_path: Path, number: signal.Signals) -> None:
-    async with serving(tmp_path, "http://127.0.0.1:1/v1", shutdown_s=60) as gateway:
+    async with serving(tmp_path, "http://127.0.0.1:1/v1", shutdown_s=600) as gateway:
         gateway.terminate(number)
         assert await gateway.exit_code() == 0
 
@@ -140,7 +140,7 @@ async def test_during_shutdown_streams_finish_and_new_requests_are_rejected(tmp_
     provider = Provider()
     async with (
         upstream(provider) as server,
-        serving(tmp_path, server.url, shutdown_s=60) as gateway,
+        serving(tmp_path, server.url, shutdown_s=600) as gateway,
         open_stream(gateway.port) as stream,
         open_stream(gateway.port) as silent,
         aiohttp.ClientSession(f"http://127.0.0.1:{gateway.port}") as known,
@@ -148,6 +148,7 @@ async def test_during_shutdown_streams_finish_and_new_requests_are_rejected(tmp_
         await stream.post(body("m"))
         await silent.post(body("m", stream=False))
         await first_words(stream)
+        await until(lambda: len(server.requests) == 2, "both have begun")
         assert (await known.get("/health/ready")).status == 200
         gateway.terminate()
         await gateway.stopping()

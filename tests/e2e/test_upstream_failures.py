@@ -24,6 +24,7 @@ from tests.support.upstream import (
     upstream,
     whole_answer,
 )
+from tests.support.waiting import LIMIT_S
 
 
 @pytest.fixture(scope="module")
@@ -152,7 +153,7 @@ async def test_an_endless_error_body_is_limited(shared_gateway: SharedGateway) -
             raise
 
     answer = await shared_gateway.post_request(script, stream=True)
-    await asyncio.wait_for(gone.wait(), 10)
+    await asyncio.wait_for(gone.wait(), LIMIT_S)
     assert (answer.status, answer.error["code"]) == (503, "server_error")
 
 

@@ -23,7 +23,7 @@ from tests.support.upstream import (
     usage,
     whole_answer,
 )
-from tests.support.waiting import let_others_read, until
+from tests.support.waiting import LIMIT_S, let_others_read, until
 
 STREAM, JSON = "text/event-stream", "application/json"
 
@@ -132,7 +132,7 @@ def break_chunks(*chunks: bytes, broken: bytes, kind: str = STREAM) -> Script:
 async def test_broken_chunks_end_a_stream_at_once_with_one_terminal_event(
     shared_gateway: SharedGateway, broken: str
 ) -> None:
-    async with asyncio.timeout(5):  # `idle_s` is 120
+    async with asyncio.timeout(LIMIT_S):  # `idle_s` is 120
         answer = await shared_gateway.post_request(
             break_chunks(*HELLO, broken=BROKEN[broken]), stream=True, store=False
         )
@@ -149,7 +149,7 @@ async def test_broken_chunks_before_output_are_a_502_at_once(
     shared_gateway: SharedGateway, broken: str, stream: bool
 ) -> None:
     script = break_chunks(b'{"id": "c1", ', broken=BROKEN[broken], kind=STREAM if stream else JSON)
-    async with asyncio.timeout(5):  # `total_s` is 3600
+    async with asyncio.timeout(LIMIT_S):  # `total_s` is 3600
         answer = await shared_gateway.post_request(script, stream=stream, store=False)
     assert (answer.status, answer.error["code"]) == (502, "server_error")
     assert "cannot be parsed" in answer.error["message"]
@@ -163,7 +163,7 @@ async def test_broken_chunks_in_the_segment_of_the_head_are_a_502_at_once(
         connection.write(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n")
         await connection.wait_disconnected()
 
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(LIMIT_S):
         answer = await shared_gateway.post_request(script, stream=stream, store=False)
     assert (answer.status, answer.error["code"]) == (502, "server_error")
     assert "cannot be parsed" in answer.error["message"]
@@ -173,6 +173,6 @@ async def test_broken_chunks_after_the_finish_reason_leave_the_answer_complete(
     shared_gateway: SharedGateway,
 ) -> None:
     script = break_chunks(*HELLO, chunk({}, "stop"), broken=b"zz\r\n")
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(LIMIT_S):
         answer = await shared_gateway.post_request(script, stream=True, store=False)
     assert answer.events[-1]["type"] == "response.completed"

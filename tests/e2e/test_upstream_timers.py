@@ -15,6 +15,7 @@ from tests.support.client_answers import post_request
 from tests.support.gateways import running, settings
 from tests.support.shared_gateway import UVLOOP, open_shared_gateway
 from tests.support.upstream import HELLO, Connection, ReceivedRequest, Script, chunk, frame, usage
+from tests.support.waiting import LIMIT_S
 
 ASKED = {"model": "m", "input": "Hello?"}
 
@@ -141,8 +142,9 @@ async def test_sse_comments_do_not_reset_the_idle_timeout(tmp_path: Path) -> Non
 
 
 async def test_an_endless_upstream_is_stopped_at_the_total_timeout(tmp_path: Path) -> None:
-    script = repeat_frame(HELLO, chunk({"content": " and"}))
-    async with open_shared_gateway(tmp_path, timeouts=TimeoutConfig(total_s=0.4)) as setup:
+    more = chunk({"content": " and"})
+    script = repeat_frame((*HELLO, more, more), more)
+    async with open_shared_gateway(tmp_path, timeouts=TimeoutConfig(total_s=1.0)) as setup:
         answer = await setup.post_request(script, stream=True)
     assert answer.response["status"] == "failed"
     assert "in the time allowed" in answer.error["message"]
@@ -174,7 +176,7 @@ async def test_a_finished_answer_does_not_wait_for_the_connection_to_close(tmp_p
     """Usage may follow within a short grace period, which nothing else extends."""
     async with open_shared_gateway(tmp_path) as setup:
         requests = [setup.post_request(script, stream=True) for script in OPEN_CONNECTIONS]
-        async with asyncio.timeout(10):  # the idle time is far longer than that
+        async with asyncio.timeout(LIMIT_S):  # the idle time is far longer than that
             answers = await asyncio.gather(*requests)
     assert {answer.response["status"] for answer in answers} == {"completed"}
     totals = [answer.response["usage"]["total_tokens"] for answer in answers]

@@ -25,7 +25,7 @@ from tests.support.upstream import (
     upstream,
     whole_answer,
 )
-from tests.support.waiting import until
+from tests.support.waiting import LIMIT_S, until
 
 PICTURE = "data:image/png;base64,iVBORw0KGgo="
 OTHER_PICTURE = "https://x.test/other.png"
@@ -140,7 +140,7 @@ async def test_concurrent_requests_share_one_description(tmp_path: Path) -> None
             )
             for _ in range(3)
         ]
-        await asyncio.wait_for(provider.description_started.wait(), 10)
+        await asyncio.wait_for(provider.description_started.wait(), LIMIT_S)
         let_go.set()
         await asyncio.gather(*asking)
     assert len(provider.described_images) == 1
@@ -254,7 +254,7 @@ async def test_a_client_disconnect_does_not_cancel_a_description(tmp_path: Path)
         leaving = asyncio.create_task(
             setup.whole(model="blind", input=message_with_images(PICTURE))
         )
-        await asyncio.wait_for(provider.description_started.wait(), 10)
+        await asyncio.wait_for(provider.description_started.wait(), LIMIT_S)
         leaving.cancel()
         staying = asyncio.create_task(
             setup.whole(model="blind", input=message_with_images(PICTURE))

@@ -32,7 +32,7 @@ from tests.support.upstream import (
     upstream,
     usage,
 )
-from tests.support.waiting import let_others_read, until
+from tests.support.waiting import LIMIT_S, is_blocked, let_others_read, until
 from tests.support.web_sockets import ask, create_frame, output_text, response_id
 
 LIMITS = ResponsesWebSocketLimits(
@@ -175,8 +175,7 @@ class Flood:
         try:
             while True:
                 sending = asyncio.ensure_future(connection.send(CHUNK))
-                await asyncio.wait((sending,), timeout=0.2)
-                if not sending.done():
+                if await is_blocked(sending, 0.2):
                     self.is_held.set()
                 await sending
                 self.sent += 1
@@ -192,9 +191,9 @@ async def test_a_slow_reader_holds_the_provider_and_its_loss_ends_the_call(tmp_p
     ):
         async with gateway.client.ws_connect(address(gateway), max_msg_size=0) as socket:
             await socket.send_str(json.dumps(create_frame(model="m")))
-            await asyncio.wait_for(flood.is_held.wait(), 30)
+            await asyncio.wait_for(flood.is_held.wait(), LIMIT_S)
             assert flood.sent < 1000
-        await asyncio.wait_for(flood.lost.wait(), 10)
+        await asyncio.wait_for(flood.lost.wait(), LIMIT_S)
         await until(lambda: not len(gateway.engine.active), "the end of the run")
 
 

@@ -10,7 +10,7 @@ import pytest
 from playwright.async_api import Page, expect
 
 from tests.support.gateways import Running
-from tests.support.pages.sample_gateway import sample_gateway
+from tests.support.pages.sample_gateway import HeldAnswers, sample_gateway
 from tests.support.pages.samples import seed_trace
 from tests.support.pages.watched import BrowserTabs, make_traced_request
 
@@ -19,8 +19,15 @@ ROWS = ".list tbody tr"
 
 
 @pytest.fixture(scope="module")
-async def gateway(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Running]:
-    async with sample_gateway(tmp_path_factory.mktemp("many")) as gateway:
+async def answers() -> HeldAnswers:
+    return HeldAnswers()
+
+
+@pytest.fixture(scope="module")
+async def gateway(
+    tmp_path_factory: pytest.TempPathFactory, answers: HeldAnswers
+) -> AsyncIterator[Running]:
+    async with sample_gateway(tmp_path_factory.mktemp("many"), script=answers) as gateway:
         store = gateway.engine.services.tracer.store
         assert store is not None
         await asyncio.to_thread(seed_trace, store.path, int(time.time() * 1000), REQUESTS)
@@ -63,15 +70,16 @@ async def test_live_rows_obey_the_filter(tabs: BrowserTabs, gateway: Running) ->
 
 
 async def test_a_running_request_becomes_a_finished_one(
-    tabs: BrowserTabs, gateway: Running
+    tabs: BrowserTabs, gateway: Running, answers: HeldAnswers
 ) -> None:
     async with tabs.open(gateway, "requests?model=smart&since=15m&client=local") as page:
         await expect(page.locator(".live")).to_have_text("live")
         asking = asyncio.ensure_future(
-            make_traced_request(gateway, {"model": "smart", "input": "say: " + "word " * 60})
+            make_traced_request(gateway, {"model": "smart", "input": "wait"})
         )
         first = page.locator(ROWS).first
         await expect(first.locator(".pill")).to_have_text("running")
+        answers.go_on.set()
         id = await asking
         await expect(first).to_contain_text(id)
         await expect(first.locator(".pill")).to_have_text("completed")

@@ -11,7 +11,7 @@ import pytest
 from playwright.async_api import expect
 
 from tests.support.gateways import Running
-from tests.support.pages.sample_gateway import REQUEST, sample_gateway
+from tests.support.pages.sample_gateway import REQUEST, HeldAnswers, sample_gateway
 from tests.support.pages.samples import make_usage, seed_trace
 from tests.support.pages.watched import (
     THEMES,
@@ -37,16 +37,18 @@ VIEWS = {
 class Sample:
     gateway: Running
     request_id: str
+    answers: HeldAnswers
 
 
 @pytest.fixture(scope="module")
 async def sample(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Sample]:
-    async with sample_gateway(tmp_path_factory.mktemp("views")) as gateway:
+    answers = HeldAnswers()
+    async with sample_gateway(tmp_path_factory.mktemp("views"), script=answers) as gateway:
         store = gateway.engine.services.tracer.store
         assert store is not None
         await asyncio.to_thread(seed_trace, store.path, int(time.time() * 1000), 200)
         await gateway.engine.services.store.usage.add(make_usage(int(time.time()), 10))
-        yield Sample(gateway, await make_traced_request(gateway, REQUEST))
+        yield Sample(gateway, await make_traced_request(gateway, REQUEST), answers)
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -58,7 +60,7 @@ async def test_a_view_is_complete(
     title, content = VIEWS[view]
     path = view.replace("ID", sample.request_id)
     async with tabs.open(sample.gateway, path, width=width, theme=theme) as page:
-        await expect(page.locator(content).first).to_be_visible(timeout=15_000)
+        await expect(page.locator(content).first).to_be_visible()
         await expect(page.locator("h1")).to_have_text(title)
         assert await overflow(page) <= 0
         colour = await page.evaluate("getComputedStyle(document.body).backgroundColor")
@@ -91,9 +93,11 @@ async def test_now_shows_what_happens(tabs: BrowserTabs, sample: Sample) -> None
         zhipu = page.locator(".lights li", has_text="zhipu")
         await expect(zhipu.locator(".light")).to_have_class("light warn")
         running = page.locator(".running li")
-        request = asyncio.ensure_future(make_traced_request(sample.gateway, REQUEST))
+        body = {**REQUEST, "input": "wait"}
+        request = asyncio.ensure_future(make_traced_request(sample.gateway, body))
         await expect(running).to_have_count(1)
         await expect(running).to_contain_text("smart")
+        sample.answers.go_on.set()
         await request
         await expect(running).to_have_count(0)
         await page.get_by_role("tab", name="Codex").click()

@@ -173,9 +173,9 @@ def test_the_cost_of_a_chunk_does_not_grow() -> None:
     def seconds(count: int) -> float:
         subject = FreeformInputFilter(TOOLS)
         deltas = called(arguments(patch("*** Add File: a\n" + line * count)), size=40)
-        began = time.perf_counter()
+        began = time.process_time()
         run_round(subject, deltas)
-        return time.perf_counter() - began
+        return time.process_time() - began
 
     seconds(10)
     short, long = (min(seconds(count) for _ in range(3)) for count in (100, 1000))

@@ -17,7 +17,7 @@ from tests.support.stream_validator import TERMINALS, check
 
 Document = dict[str, Any]
 ERROR_KEYS = {"message", "type", "param", "code"}
-TIMEOUT_S = 20.0
+TIMEOUT_S = 60.0
 """Longest wait for an answer."""
 
 

@@ -18,7 +18,7 @@ from antiphon.cli.main import main
 
 SOURCE = Path(__file__).parents[2] / "src"
 COMMAND = (sys.executable, "-m", "antiphon.cli.main")
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 
 # Runs the rest of its arguments with standard input as the terminal that Ctrl-C comes from. A test
 # run in the background ignores Ctrl-C, and its subprocesses would inherit that.

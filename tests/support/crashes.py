@@ -175,7 +175,7 @@ async def read_events(answer: aiohttp.ClientResponse) -> AsyncIterator[tuple[str
         *frames, buffer = (buffer + chunk).split(b"\n\n")
         for frame in frames:
             data = frame.partition(b"data: ")[2]
-            if data != b"[DONE]":
+            if data and data != b"[DONE]":
                 event = json.loads(data)
                 if event["type"] != "keepalive":
                     yield frame.decode(), event

@@ -20,7 +20,7 @@ async def openai_client(gateway: Running, *, strict: bool = True) -> AsyncIterat
         base_url=gateway.base_url,
         api_key="sk-client",
         max_retries=0,
-        timeout=20,
+        timeout=60,
         http_client=DefaultAsyncHttpxClient(trust_env=False),
         _strict_response_validation=strict,
     ) as client:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
@@ -19,6 +18,8 @@ from functools import cache
 from hashlib import blake2s
 from itertools import count
 from pathlib import Path
+
+from tests.support.ports import ReservedPort
 
 ENABLED = bool(os.environ.get("ANTIPHON_POSTGRES"))
 IS_TEST_STORE = os.environ.get("ANTIPHON_TEST_STORE") == "postgres"
@@ -51,7 +52,8 @@ class PostgresServer:
             raise RuntimeError("PostgreSQL is not installed: run `make postgres`.")
         self._programs = programs
         self._data = directory / "data"
-        self.port = _find_free_port()
+        self._reserved = ReservedPort()
+        self.port = self._reserved.number
         self._settings = dict(_SETTINGS)
         if not is_durable:
             self._settings |= {"fsync": "off", "full_page_writes": "off"}
@@ -74,6 +76,11 @@ class PostgresServer:
         """Stop it: `fast` ends the connections, `immediate` is a crash."""
         self._control("stop", "-m", mode)
 
+    def close(self) -> None:
+        """Stop it for good."""
+        self.stop("immediate")
+        self._reserved.release()
+
     def _options(self) -> list[tuple[str, str]]:
         return [("port", str(self.port)), *self._settings.items()]
 
@@ -94,12 +101,6 @@ class PostgresServer:
         subprocess.run(command, check=True, cwd="/", stdout=subprocess.DEVNULL)
 
 
-def _find_free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 @contextmanager
 def run_server(*, is_durable: bool = False) -> Iterator[PostgresServer]:
     """Run a server, and remove it with its data in the end."""
@@ -109,7 +110,7 @@ def run_server(*, is_durable: bool = False) -> Iterator[PostgresServer]:
         try:
             yield server
         finally:
-            server.stop("immediate")
+            server.close()
 
 
 _shared = ExitStack()

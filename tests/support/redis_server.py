@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-import socket
 import subprocess
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -13,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.ports import ReservedPort
 from tests.support.waiting import until_async
 
 
@@ -20,8 +20,8 @@ class RedisServer:
     def __init__(self, program: str, directory: Path) -> None:
         self._program = program
         self._directory = directory
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            self.port: int = free.getsockname()[1]
+        self._reserved = ReservedPort()
+        self.port = self._reserved.number
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -55,6 +55,10 @@ class RedisServer:
             self._process.wait()
             self._process = None
 
+    def close(self) -> None:
+        self.kill()
+        self._reserved.release()
+
 
 @asynccontextmanager
 async def redis_server(directory: Path) -> AsyncIterator[RedisServer]:
@@ -68,4 +72,4 @@ async def redis_server(directory: Path) -> AsyncIterator[RedisServer]:
         await server.start()
         yield server
     finally:
-        server.kill()
+        server.close()

@@ -36,22 +36,22 @@ class Connection:
         given = {"content_type": "text/event-stream", **headers}
         lines = [f"HTTP/1.1 {status} Scripted", "transfer-encoding: chunked"]
         lines += [f"{name.replace('_', '-')}: {value}" for name, value in given.items()]
-        self._writer.write(("\r\n".join(lines) + "\r\n\r\n").encode())
-        await self._writer.drain()
+        await self._send_all(("\r\n".join(lines) + "\r\n\r\n").encode())
 
     async def send(self, data: bytes) -> None:
-        if self._writer.is_closing():  # event loops differ in what they raise
-            raise ConnectionResetError("the other side has disconnected")
-        self._writer.write(b"%x\r\n%b\r\n" % (len(data), data))
-        await self._writer.drain()
+        await self._send_all(b"%x\r\n%b\r\n" % (len(data), data))
 
     async def send_broken_chunk(self) -> None:
         """Send what is no chunk in place of the next one."""
-        self._writer.write(b"zz\r\nthis is no chunk\r\n")
-        await self._writer.drain()
+        await self._send_all(b"zz\r\nthis is no chunk\r\n")
 
     async def end(self) -> None:
-        self._writer.write(b"0\r\n\r\n")
+        await self._send_all(b"0\r\n\r\n")
+
+    async def _send_all(self, data: bytes) -> None:
+        if self._writer.is_closing():  # event loops differ in what they raise
+            raise ConnectionResetError("the other side has disconnected")
+        self._writer.write(data)
         await self._writer.drain()
 
     def cut(self) -> None:

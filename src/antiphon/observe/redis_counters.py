@@ -92,12 +92,21 @@ end
 class RedisLimitCounters:
     """Counters of all processes; `memory` counts for this one while the server is away."""
 
-    def __init__(self, config: SharedConfig, runtime: Runtime, memory: MemoryLimitCounters) -> None:
+    def __init__(
+        self,
+        config: SharedConfig,
+        runtime: Runtime,
+        memory: MemoryLimitCounters,
+        *,
+        timeout_s: float = TIMEOUT_S,
+    ) -> None:
+        """A server that does not answer within `timeout_s` is away."""
         redis = import_redis()
         self._errors = (OSError, TimeoutError, redis.RedisError)
         self._client: Any = redis.asyncio.from_url(
-            config.url, socket_timeout=TIMEOUT_S, socket_connect_timeout=TIMEOUT_S
+            config.url, socket_timeout=timeout_s, socket_connect_timeout=timeout_s
         )
+        self._timeout_s = timeout_s
         self._prefix = config.prefix
         self._runtime = runtime
         self._memory = memory
@@ -149,7 +158,7 @@ class RedisLimitCounters:
         result of the last."""
         releases, self._releases = self._releases, []
         try:
-            async with asyncio.timeout(TIMEOUT_S):
+            async with asyncio.timeout(self._timeout_s):
                 async with self._client.pipeline(transaction=False) as pipeline:
                     for each in (*releases, *calls):
                         pipeline.eval(*each)

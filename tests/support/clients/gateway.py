@@ -98,7 +98,7 @@ class ClientSetup:
         env: Mapping[str, str] | None = None,
         cwd: Path | None = None,
         stdin: str = "",
-        limit_s: float = 60.0,
+        limit_s: float = 180.0,
     ) -> FinishedProcess:
         """Run a client to its end; `env` is added to the environment."""
         process = await asyncio.create_subprocess_exec(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-import socket
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from tests.support.ports import ReservedPort
 from tests.support.waiting import until_async
 
 SITE = Path(__file__).parents[3] / "deploy" / "nginx.conf"
@@ -62,9 +62,8 @@ async def run_nginx(
     directory: Path, gateways: Sequence[str], certificate: Path | None = None
 ) -> AsyncIterator[int]:
     """Run nginx in front of these gateways; yields its port on this machine."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
+    reserved = ReservedPort()
+    port = reserved.number
     command = write_site(directory, gateways, port, certificate)
     process = await asyncio.create_subprocess_exec(*command, start_new_session=True)
 
@@ -82,3 +81,4 @@ async def run_nginx(
     finally:
         process.terminate()
         await process.wait()
+        reserved.release()

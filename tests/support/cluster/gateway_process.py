@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import socket
 from dataclasses import dataclass
 from pathlib import Path
 
 from tests.support.commands import COMMAND, environment
+from tests.support.ports import ReservedPort
 
-START_S = 30.0
-STOP_S = 10.0
+START_S = 60.0
+STOP_S = 60.0
 CONFIG = """
 [server]
 port = {port}
@@ -34,11 +34,15 @@ max_attempts = {settings.max_attempts}
 kind = "chat"
 base_url = "{settings.upstream}"
 api_keys = ["sk-{name}"]
-[providers.limited]
+"""
+LIMITED = """
+[providers.limited{number}]
 kind = "chat"
 base_url = "{settings.upstream}"
 api_keys = ["sk-limited", "sk-free"]
 """
+LIMITED_COUNT = 3
+"""Number of providers with a key that the provider may refuse: each can be learned of once."""
 
 
 @dataclass(frozen=True)
@@ -61,8 +65,11 @@ class GatewayProcess:
         self.name = name
         home.mkdir(parents=True)
         self._home = home
-        self._port = _find_free_port()
+        self._reserved = ReservedPort()
+        self._port = self._reserved.number
         config = CONFIG.format(name=name, port=self._port, settings=settings)
+        for number in range(LIMITED_COUNT):
+            config += LIMITED.format(number=number, settings=settings)
         (home / "antiphon.toml").write_text(config)
         self._process: asyncio.subprocess.Process | None = None
 
@@ -100,8 +107,11 @@ class GatewayProcess:
         await self._end(signal.SIGKILL)
 
     async def stop(self) -> None:
-        """End it as an operator does."""
-        await self._end(signal.SIGTERM)
+        """End it for good, as an operator does."""
+        try:
+            await self._end(signal.SIGTERM)
+        finally:
+            self._reserved.release()
 
     async def _end(self, number: signal.Signals) -> None:
         process, self._process = self._process, None
@@ -115,9 +125,3 @@ class GatewayProcess:
             process.kill()
             await process.communicate()
             raise
-
-
-def _find_free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

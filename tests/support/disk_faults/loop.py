@@ -71,7 +71,7 @@ class Variant:
 def _join_threads(threads: set[threading.Thread]) -> None:
     """Wait for threads that are about to end."""
     for each in threads:
-        each.join(timeout=10)
+        each.join(timeout=60)
         assert not each.is_alive(), f"a thread is left: {each.name}"
 
 

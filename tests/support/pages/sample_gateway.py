@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -87,6 +88,19 @@ async def answer(request: ReceivedRequest, connection: Connection) -> None:
     usage["prompt_cache_hit_tokens"] = 640
     await connection.send(_chunk({}, "stop", usage=usage) + b"data: [DONE]\n\n")
     return await connection.end()
+
+
+class HeldAnswers:
+    """Answers as `answer` does; what says `wait` is answered when the test allows it, however slow
+    the page is to show that it runs."""
+
+    def __init__(self) -> None:
+        self.go_on = asyncio.Event()
+
+    async def __call__(self, request: ReceivedRequest, connection: Connection) -> None:
+        if "wait" in str(request.body["messages"][-1]["content"]):
+            await self.go_on.wait()
+        await answer(request, connection)
 
 
 def _words(request: ReceivedRequest) -> list[str]:

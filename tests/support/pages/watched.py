@@ -8,11 +8,14 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-from playwright.async_api import Browser, ConsoleMessage, Page, Response
+from playwright.async_api import Browser, ConsoleMessage, Page, Response, expect
 
 from tests.support.gateways import Running
 from tests.support.pages.browser import open_browser
 
+PATIENCE_MS = 60_000
+"""How long to wait for what a page shows within milliseconds, unless the machine is busy."""
+expect.set_options(timeout=PATIENCE_MS)
 WIDTHS = (380, 1600)
 THEMES = ("light", "dark")
 
@@ -41,6 +44,7 @@ class BrowserTabs:
             permissions=["clipboard-read", "clipboard-write"],
             reduced_motion="reduce",
         )
+        context.set_default_timeout(PATIENCE_MS)
         problems: list[str] = []
         page = await context.new_page()
         page.on("pageerror", lambda error: problems.append(f"exception: {error}"))

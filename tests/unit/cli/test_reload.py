@@ -43,7 +43,7 @@ def serving(home: Path, path: Path) -> Iterator[tuple[subprocess.Popen[str], int
             yield process, int(found[1])
         finally:
             process.send_signal(signal.SIGTERM)
-            process.wait(30)
+            process.wait(60)
 
 
 def test_a_file_is_reloaded_by_the_command_and_by_a_signal(

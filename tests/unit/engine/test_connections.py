@@ -17,7 +17,7 @@ from antiphon.engine.connections import UpstreamRequest, open_session
 from tests.support.raw_upstream import BODILESS, FRAMINGS, Framing, RawUpstream, raw_upstream
 from tests.support.shared_gateway import UVLOOP
 from tests.support.tls import make_contexts
-from tests.support.waiting import until
+from tests.support.waiting import LIMIT_S, until
 
 LATE = b"late: of another client"
 Arrival = Callable[[RawUpstream, bytes], Awaitable[None]]
@@ -30,7 +30,7 @@ def anyio_backend(request: pytest.FixtureRequest) -> object:
 
 @asynccontextmanager
 async def session() -> AsyncIterator[aiohttp.ClientSession]:
-    async with open_session() as opened, asyncio.timeout(20):
+    async with open_session() as opened, asyncio.timeout(LIMIT_S):
         yield opened
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import gc
 import weakref
 from collections.abc import AsyncIterator
@@ -10,30 +9,13 @@ from collections.abc import AsyncIterator
 import pytest
 
 from antiphon.engine.timer import InactivityTimer
-
-
-class LoopClock:
-    """The clock of the running loop, advanced by hand; due callbacks run with each step."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self.now = loop.time()
-
-    def time(self) -> float:
-        return self.now
-
-    async def advance(self, seconds: float) -> None:
-        self.now += seconds
-        for _ in range(3):
-            await asyncio.sleep(0)
+from tests.support.loop_clock import LoopClock, loop_clock
 
 
 @pytest.fixture
-async def clock(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[LoopClock]:
-    loop = asyncio.get_running_loop()
-    clock = LoopClock(loop)
-    monkeypatch.setattr(loop, "time", clock.time)
-    yield clock
-    monkeypatch.undo()
+async def clock() -> AsyncIterator[LoopClock]:
+    with loop_clock() as clock:
+        yield clock
 
 
 async def test_it_fires_once_after_the_limit(clock: LoopClock) -> None:

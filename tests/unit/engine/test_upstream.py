@@ -29,6 +29,7 @@ from tests.support.upstream import (
     send_json,
     upstream,
 )
+from tests.support.waiting import LIMIT_S
 
 OUTBOUND = Outbound(path="/chat/completions", headers={"x-extra": "1"}, body=b'{"model": "m"}')
 
@@ -206,7 +207,7 @@ async def test_closing_an_answer_disconnects() -> None:
 
     async with opened(wait) as (answer, server):
         answer.close()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(LIMIT_S):
             await server.all_closed.wait()
         assert server.open_connections == 0
 
@@ -224,7 +225,7 @@ async def test_a_chunk_that_cannot_be_parsed_is_a_protocol_fault() -> None:
     async with opened(break_off) as (answer, server):
         assert await answer.next() == HELLO[0]
         is_read.set()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(LIMIT_S):
             await server.all_closed.wait()
         with pytest.raises(UpstreamError) as raised:
             await answer.next()

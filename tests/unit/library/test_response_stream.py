@@ -10,6 +10,7 @@ import pytest
 import antiphon
 from antiphon.config import Config, ProviderConfig
 from tests.support.upstream import DONE, Connection, ReceivedRequest, upstream, usage
+from tests.support.waiting import LIMIT_S
 
 
 @pytest.fixture
@@ -68,7 +69,7 @@ async def test_cancelling_the_task_closes_the_upstream() -> None:
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(LIMIT_S):
                 await gone.wait()
     assert gone.is_set()
 

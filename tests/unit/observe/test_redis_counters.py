@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from antiphon.engine.tracing import DOLLAR
 from antiphon.observe.counters import LimitCounters, MemoryLimitCounters, Standing
 from antiphon.observe.redis_counters import RedisLimitCounters
 from tests.support.redis_server import redis_server
+from tests.support.waiting import LIMIT_S
 
 NOON = 1_790_000_000.0
 
@@ -34,9 +36,10 @@ def memory(time: Time) -> MemoryLimitCounters:
     return MemoryLimitCounters(time.monotonic, time.epoch_s)
 
 
-def shared(url: str, time: Time) -> RedisLimitCounters:
+def shared(url: str, time: Time, timeout_s: float = LIMIT_S) -> RedisLimitCounters:
+    """Counters that wait for a server however slow it is: a busy machine is no outage."""
     runtime = Runtime(monotonic=time.monotonic, epoch_s=time.epoch_s)
-    return RedisLimitCounters(SharedConfig(url=url), runtime, memory(time))
+    return RedisLimitCounters(SharedConfig(url=url), runtime, memory(time), timeout_s=timeout_s)
 
 
 async def play(counters: LimitCounters, time: Time) -> list[Standing]:
@@ -113,3 +116,12 @@ async def test_without_the_server_each_process_counts_by_itself(tmp_path: Path) 
         time.now = 2.0
         assert (await counters.acquire("me", "r5", limits)).requests == 1  # it has forgotten
         await counters.close()
+
+
+async def test_a_server_that_does_not_answer_is_away() -> None:
+    limits = ClientLimitConfig(requests_per_minute=1)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        counters = shared(f"redis://127.0.0.1:{silent.getsockname()[1]}", Time(), timeout_s=0.01)
+        found = [(await counters.acquire("me", f"r{n}", limits)).refused_by for n in range(2)]
+        await counters.close()
+    assert found == [None, "requests_per_minute"]

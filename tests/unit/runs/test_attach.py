@@ -109,6 +109,7 @@ async def test_a_run_whose_client_stays_away_is_cancelled() -> None:
     upstream = GatedUpstream()
     async with attachable(0.01, upstream) as (opened, table, driver):
         await driver.open(0.01)
+        await until(lambda: upstream.waiting, "the provider has the request")
         await driver.leave()
         assert upstream.waiting == 1
         await until(lambda: not opened.engine.active, "the run is cancelled")

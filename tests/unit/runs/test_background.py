@@ -33,7 +33,7 @@ from tests.support.applications import (
 )
 from tests.support.gateways import events_of
 from tests.support.stream_validator import check
-from tests.support.waiting import until, until_async
+from tests.support.waiting import LIMIT_S, until, until_async
 
 
 def config_in(directory: Path, max_running: int = 1) -> Config:
@@ -198,7 +198,7 @@ async def test_a_conversation_stays_locked_although_its_client_leaves(tmp_path: 
         await until(lambda: live.background._tasks, "the store is being asked")
         accepting.cancel()
         await until(lambda: upstream.waiting, "it is generated")
-        refused = await asyncio.wait_for(opened.create(conversation=id), 5)
+        refused = await asyncio.wait_for(opened.create(conversation=id), LIMIT_S)
         assert error_of(refused)["code"] == "conversation_locked"
         upstream.gate.set()
 

@@ -26,10 +26,9 @@ from tests.support.applications import (
     use_upstream,
 )
 from tests.support.gateways import events_of
-from tests.support.virtual_time import virtual_time_backend
+from tests.support.loop_clock import loop_clock
 from tests.support.waiting import until
 
-anyio_backend = virtual_time_backend
 CALLER = Caller("local", "req_1")
 SOON_S = 0.01
 LATE_S = 60.0
@@ -157,10 +156,11 @@ async def test_a_store_that_is_slow_does_not_begin_the_answer_twice() -> None:
         upstream = WholeUpstream()
         use_upstream(opened.engine, upstream)
         slow = RunDriver(await opened.engine.create(request, CALLER))
-        opening = asyncio.ensure_future(slow.open(SOON_S))
-        await until(lambda: store.is_saving, "the response is being stored")
-        await asyncio.sleep(3 * SOON_S)
-        assert not opening.done()
+        with loop_clock() as clock:
+            opening = asyncio.ensure_future(slow.open(LATE_S))
+            await until(lambda: store.is_saving, "the response is being stored")
+            await clock.advance(2 * LATE_S)
+            assert not opening.done()
         store.go_on.set()
         await opening
         await slow.follow(reader)

@@ -18,7 +18,7 @@ from antiphon.wire.events import Completed, Created, Event, Failed, InProgress
 from antiphon.wire.items import Message, OutputText
 from antiphon.wire.response import Response
 from tests.support.turns import Clock
-from tests.support.waiting import until
+from tests.support.waiting import LIMIT_S, until
 
 RESPONSE = Response(id="resp_1", created_at=1, model="m", background=True)
 START = RunStart(holder="me", is_background=True, is_streamed=True)
@@ -168,6 +168,6 @@ async def test_a_store_that_is_away_is_waited_for(act: str) -> None:
         log.feed([InProgress(RESPONSE)])
         await until(lambda: log.visible == 2, "both are stored")
     else:
-        await asyncio.wait_for(log.finish(turn_of(finished()), [Completed(finished())]), 5)
+        await asyncio.wait_for(log.finish(turn_of(finished()), [Completed(finished())]), LIMIT_S)
         assert log.is_finished
     assert runs.failures < 0

@@ -144,11 +144,13 @@ async def test_a_client_that_leaves_cancels_the_upstream(served: Served, committ
 async def test_a_server_that_stops_listening_finishes_open_connections(served: Served) -> None:
     async with open_stream(served.server.port) as client:
         port = served.server.port
-        client.write(head_for(BODY))
-        await asyncio.sleep(0.01)
+        client.write(head_for(BODY, b"expect: 100-continue"))
+        await client.head()
+        assert client.status == 100  # it was accepted
         await served.server.stop_listening()
         await served.server.stop_listening()
         client.write(BODY)
+        await client.head()
         assert (await client.rest()).status == 200
     with pytest.raises(ConnectionRefusedError):
         await asyncio.open_connection("127.0.0.1", port)

@@ -26,7 +26,7 @@ from antiphon.server.workers.listeners import bind_listeners
 from tests.support.applications import GatedUpstream, echo_config, use_upstream
 from tests.support.gateways import events_of
 from tests.support.stream_reader import open_stream
-from tests.support.waiting import until
+from tests.support.waiting import LIMIT_S, until
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ async def test_a_signal_stops_the_server(number: signal.Signals) -> None:
     await until(lambda: ports, "the server has started")
     assert gc.get_freeze_count() > 0
     os.kill(os.getpid(), number)
-    await asyncio.wait_for(serving, 10)
+    await asyncio.wait_for(serving, LIMIT_S)
     assert [(entry.event, entry.facts) for entry in log] == [("gateway.stopping", {"streams": 0})]
     for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         asyncio.get_running_loop().remove_signal_handler(each)
@@ -76,7 +76,7 @@ async def test_a_hangup_reloads_and_the_server_goes_on() -> None:
         await client.post({"model": "echo/echo", "input": "Hello"})
         assert (await client.rest()).status == 200
     os.kill(os.getpid(), signal.SIGTERM)
-    await asyncio.wait_for(serving, 10)
+    await asyncio.wait_for(serving, LIMIT_S)
     assert log[0].event == "config.reloaded"
     for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         loop.remove_signal_handler(each)
@@ -125,7 +125,7 @@ async def test_a_stream_that_outlives_the_deadline_ends_with_a_terminal_event() 
 
 
 async def test_a_server_that_retires_closes_connections_with_their_next_answer() -> None:
-    config = echo_config(shutdown_s=30)
+    config = echo_config(shutdown_s=600)
     (listeners,) = bind_listeners("127.0.0.1", 0, 1)
     async with open_engine(config, {}, lambda entry: None) as engine:
         gateway = GatewayServer(engine, config, listeners=listeners)
@@ -143,7 +143,7 @@ async def test_a_server_that_retires_closes_connections_with_their_next_answer()
                 await client.post({"model": "echo/echo", "input": "Hello", "stream": is_streamed})
                 answer = await client.rest()
                 assert (answer.status, answer.headers["connection"]) == (200, "close")
-            await asyncio.wait_for(retiring, 10)
+            await asyncio.wait_for(retiring, LIMIT_S)
         await gateway.stop()
 
 
@@ -171,7 +171,7 @@ def test_a_server_that_retires_answers_connections_it_has_just_accepted(passes: 
 
 async def _retire_after_connecting(passes: int) -> bytes:
     """Return the begin of the answer, nothing if the connection is left to the successor."""
-    config = echo_config(shutdown_s=30)
+    config = echo_config(shutdown_s=600)
     (listeners,) = bind_listeners("127.0.0.1", 0, 1)
     async with open_engine(config, {}, lambda entry: None) as engine:
         gateway = GatewayServer(engine, config, listeners=listeners)

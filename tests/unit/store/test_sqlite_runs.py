@@ -16,6 +16,7 @@ from antiphon.store.run_log import FIRST_TOKEN, LoggedBatch, RunStart
 from antiphon.store.sqlite import PURGE_EVERY_S, SQLiteStore
 from antiphon.store.turn import StoreLimits, Turn
 from tests.support.turns import Clock, turn
+from tests.support.waiting import LIMIT_S
 
 pytestmark = pytest.mark.anyio
 
@@ -46,7 +47,7 @@ def started(id: str) -> Turn:
 
 
 async def until_stored(store: SQLiteStore, id: str) -> Turn:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(LIMIT_S):
         while (found := await store.load(id)) is None:
             pass
     return found

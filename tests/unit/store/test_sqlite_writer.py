@@ -13,6 +13,7 @@ import pytest
 from antiphon.errors import StoreDamaged, StoreError
 from antiphon.store.sqlite_file import WatchedConnection
 from antiphon.store.sqlite_writer import BATCH, BatchWriter, Job
+from tests.support.waiting import LIMIT_S
 
 pytestmark = pytest.mark.anyio
 
@@ -121,7 +122,7 @@ async def test_maintenance_runs_again_at_once_while_there_is_more_to_do(tmp_path
 
     writer = writer_of(tmp_path / "numbers.sqlite", maintain)
     await writer.open()
-    await asyncio.wait_for(enough.wait(), 10)
+    await asyncio.wait_for(enough.wait(), LIMIT_S)
     await writer.close()
     assert runs == 3
 

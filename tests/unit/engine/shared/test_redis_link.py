@@ -16,7 +16,7 @@ from tests.support.redis_server import redis_server
 
 FACT = Fact("key", "up", "0123", "m")
 MODEL = Fact("model", "up")
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 
 
 class Process:

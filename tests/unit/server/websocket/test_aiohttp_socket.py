@@ -16,6 +16,7 @@ from aiohttp import WSMsgType, web
 from antiphon.errors import InvalidRequest
 from antiphon.server.http import WebSocket
 from antiphon.server.websocket.aiohttp_socket import serve_websocket
+from tests.support.waiting import LIMIT_S
 
 HANDSHAKE = b"\r\n".join(
     [
@@ -134,7 +135,7 @@ async def test_a_client_that_is_gone_ends_the_session() -> None:
         writer.write(HANDSHAKE)
         assert b" 101 " in await reader.readline()
         writer.transport.abort()
-        await asyncio.wait_for(session.ended.wait(), 5)
+        await asyncio.wait_for(session.ended.wait(), LIMIT_S)
 
 
 async def test_an_incomplete_handshake_is_a_400() -> None:

@@ -15,6 +15,7 @@ from tests.support.applications import (
     open_application,
     use_upstream,
 )
+from tests.support.waiting import LIMIT_S
 
 
 async def warm(opened: OpenApplication, **fields: Any) -> Completed:
@@ -34,7 +35,7 @@ async def test_it_completes_without_output_tokens_or_a_provider() -> None:
     async with open_application() as opened:
         upstream = GatedUpstream()  # it never answers
         use_upstream(opened.engine, upstream)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(LIMIT_S):
             response = (await warm(opened)).response
     assert (response.status, response.output) == ("completed", ())
     assert response.usage is not None

@@ -105,7 +105,7 @@ def test_workers_are_started_replaced_and_stopped(parent: Parent) -> None:
     parent.process.terminate()
     stopped = [parent.read(), parent.read()]
     assert {(each["stopped"], each["by"]) for each in stopped} == {(1, "SIGTERM"), (2, "SIGTERM")}
-    assert parent.process.wait(20) == 0
+    assert parent.process.wait(60) == 0
 
 
 def test_a_new_configuration_reaches_the_workers_one_by_one(parent: Parent) -> None:
@@ -113,10 +113,12 @@ def test_a_new_configuration_reaches_the_workers_one_by_one(parent: Parent) -> N
     parent.reload("second")
     said = [parent.read() for _ in range(5)]
     assert started(said) == [(1, "second"), (2, "second")]
-    retired = [each for each in said if "stopped" in each]
-    assert [(each["stopped"], each["by"]) for each in retired] == [(1, "SIGUSR1"), (2, "SIGUSR1")]
-    assert {each["host"] for each in retired} == {"first"}
-    assert said.index(retired[0]) > said.index(next(each for each in said if "started" in each))
+    retired = {each["stopped"]: each for each in said if "stopped" in each}
+    assert {number: each["by"] for number, each in retired.items()} == {1: "SIGUSR1", 2: "SIGUSR1"}
+    assert {each["host"] for each in retired.values()} == {"first"}
+    for each in said:
+        if "started" in each:  # the first may take longer to stop than the second to be replaced
+            assert said.index(each) < said.index(retired[each["started"]])
     assert said[-1] == {"event": "config.reloaded", "workers": 2}, "when nobody accepts any more"
 
 
@@ -145,7 +147,7 @@ def test_a_configuration_that_cannot_be_used_changes_nothing(
 def test_a_worker_that_cannot_start_ends_the_parent(tmp_path: Path) -> None:
     (tmp_path / "host").write_text("broken")
     process = Parent(tmp_path / "host").process
-    assert process.communicate(timeout=20)[0] == b""
+    assert process.communicate(timeout=60)[0] == b""
     assert process.returncode == 2
 
 

@@ -12,6 +12,7 @@ from antiphon.store.postgres.connections import Connections
 from antiphon.store.postgres.store import PostgresStore
 from tests.support.postgres_proxy import PostgresProxy, run_proxy
 from tests.support.turns import Clock
+from tests.support.waiting import LIMIT_S
 
 OpenStore: TypeAlias = Callable[..., Awaitable[PostgresStore]]
 
@@ -41,7 +42,7 @@ async def open_store(proxy: PostgresProxy) -> AsyncIterator[OpenStore]:
 
 @pytest.fixture
 async def connections(proxy: PostgresProxy) -> AsyncIterator[Connections]:
-    connections = Connections(parse_address(proxy.url), wait_s=2.0, pool_size=2)
+    connections = Connections(parse_address(proxy.url), wait_s=LIMIT_S, pool_size=2)
     await connections.open()
     yield connections
     await connections.close()

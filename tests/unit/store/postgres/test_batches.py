@@ -10,6 +10,7 @@ from antiphon.errors import StoreError, StoreUnavailable
 from antiphon.store.postgres.batches import BatchedStatement
 from antiphon.store.postgres.connections import Connections
 from tests.support.postgres_proxy import PostgresProxy
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio
 
@@ -47,10 +48,10 @@ async def test_a_call_waits_for_a_database_that_is_away_and_not_for_ever(
     divide = BatchedStatement(connections, DIVIDE)
     proxy.is_away = True
     waiting = asyncio.ensure_future(divide.run(1))
-    await asyncio.wait((waiting,), timeout=0.1)
+    await until(lambda: proxy.refused > 1, "it has tried twice")
     proxy.is_away = False
     assert (await waiting)["result"] == 10
-    proxy.is_away = True
+    proxy.is_away, connections.wait_s = True, 2.0
     proxy.cut_all()
     with pytest.raises(StoreUnavailable, match=r"no answer within 2 s"):
         await divide.run(1)

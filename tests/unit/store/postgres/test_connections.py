@@ -11,6 +11,7 @@ from antiphon.errors import StoreError, StoreUnavailable
 from antiphon.store.postgres.address import parse_address
 from antiphon.store.postgres.connections import Connections
 from tests.support.postgres_proxy import PostgresProxy
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio
 
@@ -28,7 +29,7 @@ async def test_a_call_waits_for_a_database_that_is_away(
 ) -> None:
     proxy.is_away = True
     waiting = asyncio.ensure_future(connections.fetch("SELECT 1"))
-    await asyncio.wait((waiting,), timeout=0.1)
+    await until(lambda: proxy.refused > 1, "it has tried twice")
     assert not waiting.done()
     proxy.is_away = False
     assert len(await waiting) == 1
@@ -38,7 +39,7 @@ async def test_a_call_waits_for_a_database_that_is_away(
 async def test_a_call_fails_when_the_database_is_away_for_too_long(
     proxy: PostgresProxy, connections: Connections
 ) -> None:
-    proxy.is_away = True
+    proxy.is_away, connections.wait_s = True, 1.0
     with pytest.raises(StoreUnavailable, match="the database cannot be used now"):
         await connections.fetch("SELECT 1")
 

@@ -11,6 +11,7 @@ from antiphon.store.postgres.wakeups import Wakeups
 from antiphon.store.run_log import LoggedBatch, RunStart
 from tests.support.postgres_proxy import PostgresProxy
 from tests.support.turns import turn
+from tests.support.waiting import LIMIT_S
 from tests.unit.store.postgres.conftest import OpenStore
 
 pytestmark = pytest.mark.anyio
@@ -32,7 +33,7 @@ async def test_events_of_another_process_wake_a_tail(
     proxy.cut_all()
     await watch.wait()  # it listens again
     await store.runs.finish(turn("r1"), token, [LoggedBatch(3, 3, b"x\n\n")])
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(LIMIT_S):
         await watch.wait()
     assert (await store.runs.read_events("r1", 2)) is not None
     watch.close()

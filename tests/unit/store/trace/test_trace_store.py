@@ -52,14 +52,15 @@ def test_rows_are_written_while_the_trace_is_open(path: Path) -> None:
 
     trace = TraceStore(path, now_ms=now_ms, redactor=Redactor())
     trace.open()
-    assert written_some.wait(10)
-    for _ in range(2):
-        written_some.clear()
+    assert written_some.wait(60)
+    for rows in (BATCH, 2 * BATCH):
         for number in range(BATCH):
             trace.record(request(f"q{number}"))
-        assert written_some.wait(10)
-    assert len(list_requests(path, limit=10 * BATCH)) == 2 * BATCH
+        while len(list_requests(path, limit=10 * BATCH)) < rows:  # a batch may be written in parts
+            assert written_some.wait(60)
+            written_some.clear()
     trace.close()
+    assert len(list_requests(path, limit=10 * BATCH)) == 2 * BATCH
 
 
 def test_the_file_is_private(path: Path) -> None:
@@ -197,7 +198,7 @@ def test_after_a_failure_rows_and_the_loss_are_written(
     monkeypatch.setattr(logging.getLogger("antiphon.trace"), "handlers", [SetOnFirstRecord(failed)])
     trace.record(request("bad"))
     trace.open()
-    assert failed.wait(10)
+    assert failed.wait(60)
     trace.record(request("after"))
     trace.close()
     assert [one.request.request_id for one in list_requests(path)] == ["after", "before"]
