@@ -30,7 +30,7 @@ use_memory_for_temporary_files()
 PATIENCE = [HealthCheck.too_slow, HealthCheck.filter_too_much]
 COMMON = settings(deadline=None, suppress_health_check=PATIENCE)
 # The default run tries the same examples each time: a change answers for itself, never for luck.
-settings.register_profile("default", COMMON, max_examples=50, derandomize=True)
+settings.register_profile("default", COMMON, max_examples=30, derandomize=True)
 settings.register_profile("thorough", COMMON, max_examples=5000)
 settings.load_profile("default")
 

@@ -159,7 +159,7 @@ def test_a_block_in_tags_gives_exactly_its_call(
     assert text_of(deltas) == f"{before}. {after}"
 
 
-LONG = 200_000
+LONG = 60_000
 BURDENS = {
     "openers": "<tool_call>{",
     "names": "<tool_call>name ",
