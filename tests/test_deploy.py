@@ -1,6 +1,6 @@
 """The files of deploy/: their settings, variables, commands, ports and times are those of Antiphon.
 
-`make cluster` runs nginx and systemd's own check with them.
+`make cluster-test` runs nginx and systemd's own check with them.
 """
 
 from __future__ import annotations

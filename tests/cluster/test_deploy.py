@@ -32,10 +32,10 @@ async def open_site(
     """Run nginx in front of a gateway; yields its address, and a client that trusts it."""
     _, trusting = make_contexts(directory)
     address, certificate = f"127.0.0.1:{gateway.gateway.port}", directory / "server.pem"
-    async with run_nginx(directory, [address], certificate) as port:
+    async with run_nginx(directory, [address], certificate) as nginx:
         connector = aiohttp.TCPConnector(ssl=trusting)
         async with aiohttp.ClientSession(connector=connector) as client:
-            yield f"https://127.0.0.1:{port}", client
+            yield f"https://127.0.0.1:{nginx.port}", client
 
 
 async def test_events_pass_nginx_as_they_come(tmp_path: Path) -> None:
@@ -95,7 +95,7 @@ def test_nginx_accepts_the_site(tmp_path: Path) -> None:
 
 def test_systemd_accepts_the_unit(tmp_path: Path) -> None:
     program = shutil.which("systemd-analyze")
-    assert program, "systemd-analyze is not installed: run `make cluster`"
+    assert program, "systemd-analyze is not installed: run `make cluster-test`"
     unit = (DEPLOY / "antiphon.service").read_text()
     assert unit.count("/opt/antiphon/bin/antiphon") == 1
     copy = tmp_path / "antiphon.service"

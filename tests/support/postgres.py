@@ -66,6 +66,16 @@ class PostgresServer:
         """Return the URL of a schema that nobody has used."""
         return f"{self.url}?schema=test_{next(self._schemas)}"
 
+    @property
+    def process_id(self) -> int | None:
+        """None if it does not run."""
+        try:
+            number = int((self._data / "postmaster.pid").read_text().split()[0])
+            os.kill(number, 0)
+        except (FileNotFoundError, ProcessLookupError):
+            return None
+        return None if _is_zombie(number) else number
+
     def start(self) -> None:
         options = " ".join(f"-c {name}={value or chr(39) * 2}" for name, value in self._options())
         self._control("start", "-o", options, "-l", str(self._data / "server.log"))
@@ -91,7 +101,19 @@ class PostgresServer:
         command = [str(self._programs / program), *arguments]
         if os.geteuid() == 0:
             command = ["runuser", "-u", _USER, "--", *command]
-        subprocess.run(command, check=True, cwd="/", stdout=subprocess.DEVNULL)
+        # In a session of its own: Ctrl-C is for whoever has started it.
+        subprocess.run(
+            command, check=True, cwd="/", stdout=subprocess.DEVNULL, start_new_session=True
+        )
+
+
+def _is_zombie(process_id: int) -> bool:
+    """Whether a process has ended that nobody has waited for: there may be no init to do it."""
+    try:
+        fields = Path(f"/proc/{process_id}/stat").read_text().rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return fields[0] == "Z"
 
 
 def _find_free_port() -> int:
@@ -109,7 +131,8 @@ def run_server(*, is_durable: bool = False) -> Iterator[PostgresServer]:
         try:
             yield server
         finally:
-            server.stop("immediate")
+            if server.process_id is not None:
+                server.stop("immediate")
 
 
 _shared = ExitStack()
