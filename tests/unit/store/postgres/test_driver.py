@@ -25,6 +25,9 @@ AWAY = [
     asyncpg.ConnectionDoesNotExistError("closed"),
     asyncpg.InterfaceError("the connection is closed"),
     asyncpg.DeadlockDetectedError("deadlock"),
+    asyncpg.QueryCanceledError("canceling statement due to statement timeout"),
+    asyncpg.LockNotAvailableError("canceling statement due to lock timeout"),
+    asyncpg.ReadOnlySQLTransactionError("cannot execute UPDATE in a read-only transaction"),
 ]
 REFUSED = [
     asyncpg.UniqueViolationError("Key (id)=(secret) already exists."),
@@ -48,6 +51,11 @@ def test_a_refused_statement_is_refused_again(error: Exception) -> None:
     assert type(converted) is StoreError
     assert converted.message.startswith("db: ")
     assert "secret" not in converted.message
+
+
+def test_a_wrong_option_of_the_url_is_named() -> None:
+    error = asyncpg.exceptions.ClientConfigurationError('"sslmode" must be one of: …')
+    assert to_store_error("db", error).message == 'db: "sslmode" must be one of: …'
 
 
 def test_other_errors_are_not_of_the_driver() -> None:
