@@ -15,6 +15,7 @@ from antiphon.store.postgres.address import PostgresAddress
 from antiphon.store.postgres.driver import (
     READ_ONLY_STATE,
     import_asyncpg,
+    is_conflict,
     is_driver_error,
     is_transient,
     to_store_error,
@@ -98,7 +99,7 @@ class Connections:
         except Exception as error:
             if not is_driver_error(error):
                 raise
-            if is_transient(error):
+            if is_transient(error) and not is_conflict(error):
                 self.failed_at = asyncio.get_running_loop().time()
             raise to_store_error(self.address.name, error) from error
 

@@ -42,6 +42,11 @@ def is_transient(error: BaseException) -> bool:
     )
 
 
+def is_conflict(error: BaseException) -> bool:
+    """Whether a transaction was undone because of another one; the database is not away."""
+    return str(getattr(error, "sqlstate", None)).startswith(_CONFLICT_STATES)
+
+
 def is_driver_error(error: BaseException) -> bool:
     """Whether an error comes from the database or the connection to it."""
     module = type(error).__module__

@@ -32,7 +32,14 @@ _FOUND = """
     (turn.owner = $2 OR turn.owner IS NULL) AND (turn.expires_at IS NULL OR turn.expires_at > $3)
 """
 _LOAD = f"SELECT body, expires_at FROM turn WHERE id = $1 AND {_FOUND}"
-_DELETE = f"DELETE FROM turn WHERE id = $1 AND {_FOUND} RETURNING seq"
+# The row of a run is locked before that of its turn, as by a run that ends: no deadlock.
+_DELETE = f"""
+    WITH locked AS MATERIALIZED (
+        SELECT run.turn FROM run JOIN turn ON turn.seq = run.turn
+        WHERE turn.id = $1 AND {_FOUND} FOR UPDATE OF run
+    ), is_locked AS MATERIALIZED (SELECT count(*) FROM locked)
+    DELETE FROM turn USING is_locked WHERE turn.id = $1 AND {_FOUND} RETURNING turn.seq
+"""
 # UNION drops duplicates, so a cycle terminates; `follow_chain` then reports it.
 _CHAIN = f"""
     WITH RECURSIVE link (seq, parent) AS (

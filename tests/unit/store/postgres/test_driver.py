@@ -9,6 +9,7 @@ import pytest
 from antiphon.errors import StoreError, StoreUnavailable
 from antiphon.store.postgres.driver import (
     import_asyncpg,
+    is_conflict,
     is_driver_error,
     is_transient,
     to_store_error,
@@ -51,6 +52,11 @@ def test_a_refused_statement_is_refused_again(error: Exception) -> None:
     assert type(converted) is StoreError
     assert converted.message.startswith("db: ")
     assert "secret" not in converted.message
+
+
+def test_a_deadlock_is_no_sign_of_a_database_that_is_away() -> None:
+    assert [is_conflict(error) for error in AWAY].count(True) == 1
+    assert is_conflict(asyncpg.DeadlockDetectedError("deadlock"))
 
 
 def test_a_wrong_option_of_the_url_is_named() -> None:
