@@ -44,8 +44,11 @@ def find_programs() -> Path | None:
 class PostgresServer:
     """A cluster that can be stopped, killed and started again."""
 
-    def __init__(self, directory: Path, *, is_durable: bool = False) -> None:
-        """Without `is_durable` nothing is synchronised to disk, which makes tests fast."""
+    def __init__(
+        self, directory: Path, *, is_durable: bool = False, certificate: Path | None = None
+    ) -> None:
+        """Without `is_durable` nothing is synchronised to disk, which makes tests fast. With a file
+        of a key and its certificate it serves TLS as well."""
         programs = find_programs()
         if programs is None:
             raise RuntimeError("PostgreSQL is not installed: run `make postgres`.")
@@ -57,6 +60,8 @@ class PostgresServer:
             self._settings |= {"fsync": "off", "full_page_writes": "off"}
         self._schemas = count()
         self._initialize(directory)
+        if certificate is not None:
+            self._add_certificate(certificate)
 
     @property
     def url(self) -> str:
@@ -93,6 +98,15 @@ class PostgresServer:
         arguments = ["-D", str(self._data), "-U", _USER, "-A", "trust", "-E", "UTF8", "--no-sync"]
         self._run("initdb", *arguments, "--locale=C")
 
+    def _add_certificate(self, certificate: Path) -> None:
+        copy = self._data / "server.pem"
+        copy.write_bytes(certificate.read_bytes())
+        copy.chmod(0o600)
+        if os.geteuid() == 0:
+            shutil.chown(copy, _USER)
+        files = {"ssl_cert_file": str(copy), "ssl_key_file": str(copy)}
+        self._settings |= {"ssl": "on", **files}
+
     def _control(self, *arguments: str) -> None:
         self._run("pg_ctl", "-D", str(self._data), "-w", "-s", *arguments)
 
@@ -123,10 +137,12 @@ def _find_free_port() -> int:
 
 
 @contextmanager
-def run_server(*, is_durable: bool = False) -> Iterator[PostgresServer]:
+def run_server(
+    *, is_durable: bool = False, certificate: Path | None = None
+) -> Iterator[PostgresServer]:
     """Run a server, and remove it with its data in the end."""
     with tempfile.TemporaryDirectory(prefix="antiphon-postgres-") as directory:
-        server = PostgresServer(Path(directory), is_durable=is_durable)
+        server = PostgresServer(Path(directory), is_durable=is_durable, certificate=certificate)
         server.start()
         try:
             yield server

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
@@ -21,6 +22,7 @@ _MAX_SCHEMA_BYTES = 56
 """PostgreSQL cuts names at 63 bytes; the channel of notifications is the name of the schema and
 `_events`."""
 _HOSTS = re.compile(r"([^,:\[\]]*|\[[^\]]*\])(:\d*)?(,([^,:\[\]]*|\[[^\]]*\])(:\d*)?)*")
+_FILES = ("sslrootcert", "sslcert", "sslkey", "sslcrl")
 _SESSION = {
     "tcp_keepalives_idle": "10",
     "tcp_keepalives_interval": "5",
@@ -46,6 +48,13 @@ class PostgresAddress(Struct, frozen=True):
         """Return the arguments of a connection."""
         name = {} if "application_name" in self.given else {"application_name": "antiphon"}
         return {"dsn": self.dsn, "timeout": self.connect_s, "server_settings": name}
+
+    def check_files(self) -> None:
+        """Raise `StoreError` if a file of the options for TLS cannot be read: the error of the
+        driver does not name it."""
+        for name, path in parse_qsl(urlsplit(self.dsn).query):
+            if name in _FILES and not os.access(path, os.R_OK):
+                raise StoreError(f"{self.name}: the file {path!r} of `{name}` cannot be read.")
 
     def session(self, **more: str) -> str:
         """Return the statements that a connection begins with. They are no parameters of the

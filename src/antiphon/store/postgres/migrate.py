@@ -18,6 +18,7 @@ _HAS_SCHEMA = "SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = $1)"
 
 async def connect(address: PostgresAddress) -> Any:
     """Open one connection; raises `StoreError`."""
+    address.check_files()
     connection = None
     try:
         connection = await import_asyncpg().connect(**address.options())

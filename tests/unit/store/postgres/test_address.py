@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from antiphon.errors import StoreError
@@ -34,6 +36,15 @@ def test_a_url_may_have_several_hosts(hosts: str) -> None:
     url = f"postgresql://me:secret@{hosts}/main?target_session_attrs=read-write"
     assert parse_address(url).dsn == url
     assert parse_address(url).name == f"postgresql://{hosts}/main"
+
+
+def test_a_file_for_tls_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    parse_address(URL).check_files()
+    address = parse_address(f"{URL}&sslrootcert={tmp_path}/root.crt")
+    with pytest.raises(StoreError, match=r"root\.crt' of `sslrootcert` cannot be read"):
+        address.check_files()
+    (tmp_path / "root.crt").touch()
+    address.check_files()
 
 
 def test_the_name_of_a_database_has_no_password() -> None:
