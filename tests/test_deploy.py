@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import jsonschema_rs
 import pytest
 import yaml
 
@@ -20,6 +21,7 @@ from antiphon.config import Config
 from antiphon.config.load import load_config, parse_config
 from antiphon.server.routes import EXACT
 from antiphon.server.serve import _TERMINAL_EVENTS_S
+from tests.support.kubernetes_schema import SCHEMAS
 
 DEPLOY = Path(__file__).parents[1] / "deploy"
 MANIFESTS = list(yaml.safe_load_all((DEPLOY / "kubernetes" / "antiphon.yaml").read_text()))
@@ -122,6 +124,18 @@ def test_ports_and_probes_are_those_of_the_gateway(config: Config) -> None:
     assert int(checked[0]) == config.server.port
     assert re.findall(r"server gateway:(\d+)", NGINX) == [str(config.server.port)]
     assert f"EXPOSE {config.server.port}\n" in CONTAINER
+
+
+def find_errors(document: dict[str, Any]) -> list[str]:
+    validator = jsonschema_rs.Draft202012Validator(SCHEMAS[document["kind"]])
+    return [error.message for error in validator.iter_errors(document)]
+
+
+def test_the_objects_of_kubernetes_have_the_fields_of_its_api() -> None:
+    assert {each["kind"] for each in MANIFESTS} == SCHEMAS.keys()
+    assert [error for each in MANIFESTS for error in find_errors(each)] == []
+    misspelt = {**manifest("Service"), "spec": {**manifest("Service")["spec"], "port": 1}}
+    assert len(find_errors(misspelt)) == 1
 
 
 def test_the_objects_of_kubernetes_refer_to_each_other() -> None:
