@@ -12,9 +12,9 @@ LIFECYCLE := $(patsubst %,tests/e2e/test_%.py,resume conversations openai_sdk_li
 PURE := src/antiphon/wire/**,src/antiphon/core/**,src/antiphon/dialects/**
 PURE_TESTS := tests/unit/wire tests/unit/core tests/unit/dialects
 
-.PHONY: help setup serve test check clients page images wheel installed docs golden bench load simulate mutants crashes metrics faults fuzz mutation format clean redis postgres cluster chaos gateways
+.PHONY: help setup serve test check clients page images wheel installed docs golden bench load simulate mutants crashes metrics faults fuzz mutation format clean redis postgres cluster cluster-test chaos
 help: ## list these targets (the default)
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 setup: .venv/dev ## create .venv with all development tools
 serve: .venv/runtime ## run the gateway on http://127.0.0.1:8484 (ARGS="…" is passed to antiphon serve)
 	@exec $(BIN)/antiphon serve $(ARGS)
@@ -85,12 +85,12 @@ postgres: .venv/dev ## test the PostgreSQL store, and lifecycle and client suite
 	ANTIPHON_POSTGRES=1 $(BIN)/pytest -q -n 2 -rs tests/contract/test_store*.py tests/unit/store/postgres \
 		tests/unit/store/admin tests/unit/store/usage tests/e2e/test_postgres.py $(ARGS)
 	ANTIPHON_TEST_STORE=postgres ANTIPHON_CLIENTS=1 $(BIN)/pytest -q -n 2 -rs $(LIFECYCLE) -k "not chat-in" $(ARGS) # in process: not this store
-cluster: .venv/dev ## test two gateways on a private PostgreSQL and Redis, one of which is killed (installs what is missing)
+cluster: .venv/dev ## run three gateways behind nginx on a private PostgreSQL and Redis, with a live table, until Ctrl-C (ARGS="--seconds N")
+	@$(BIN)/python -m tests.support.cluster.install
+	@exec $(BIN)/python -m tests.support.cluster.show $(ARGS)
+cluster-test: .venv/dev ## test two gateways on a private PostgreSQL and Redis, one of which is killed (installs what is missing)
 	@$(BIN)/python -m tests.support.cluster.install
 	ANTIPHON_CLUSTER=1 ANTIPHON_REDIS=1 $(BIN)/pytest -q -n0 tests/cluster $(ARGS)
-gateways: .venv/dev ## run three gateways behind nginx on a private PostgreSQL and Redis, with a live table, until Ctrl-C
-	@$(BIN)/python -m tests.support.cluster.install
-	@exec $(BIN)/python -m tests.support.cluster.show
 chaos: .venv/dev ## kill gateways, PostgreSQL and Redis under load, and check every response (MINUTES, SEED)
 	@$(BIN)/python -m tests.support.cluster.install
 	@$(BIN)/python -m tests.support.cluster.chaos.run $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SEED),--seed $(SEED)) $(ARGS)

@@ -1,6 +1,6 @@
 """The files of deploy/: their settings, variables, commands, ports and times are those of Antiphon.
 
-`make cluster` runs nginx and systemd's own check with them.
+`make cluster-test` runs nginx and systemd's own check with them.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import jsonschema_rs
 import pytest
 import yaml
 
@@ -20,6 +21,7 @@ from antiphon.config import Config
 from antiphon.config.load import load_config, parse_config
 from antiphon.server.routes import EXACT
 from antiphon.server.serve import _TERMINAL_EVENTS_S
+from tests.support.kubernetes_schema import SCHEMAS
 
 DEPLOY = Path(__file__).parents[1] / "deploy"
 MANIFESTS = list(yaml.safe_load_all((DEPLOY / "kubernetes" / "antiphon.yaml").read_text()))
@@ -104,7 +106,8 @@ def stop_seconds() -> dict[str, float]:
 
 @pytest.mark.parametrize("where", stop_seconds())
 def test_streams_may_end_before_the_process_is_killed(where: str, config: Config) -> None:
-    assert stop_seconds()[where] >= config.server.shutdown_s + _TERMINAL_EVENTS_S
+    store_s = 2 * config.store.wait_s  # a database that is away is waited for in the end
+    assert stop_seconds()[where] >= config.server.shutdown_s + _TERMINAL_EVENTS_S + store_s
 
 
 def test_ports_and_probes_are_those_of_the_gateway(config: Config) -> None:
@@ -116,10 +119,23 @@ def test_ports_and_probes_are_those_of_the_gateway(config: Config) -> None:
     paths = [probe["path"] for probe in probes]
     [checked] = re.findall(r"127.0.0.1:(\d+)(/[\w/]+)", str(COMPOSE["services"]["gateway"]))
     assert {*paths, checked[1]} <= EXACT.keys()
-    assert paths[1:] == ["/health/ready", "/health/live"]
+    # A database that is away must not take every gateway out of the Service.
+    assert paths[1:] == ["/health/live", "/health/live"]
     assert int(checked[0]) == config.server.port
     assert re.findall(r"server gateway:(\d+)", NGINX) == [str(config.server.port)]
     assert f"EXPOSE {config.server.port}\n" in CONTAINER
+
+
+def find_errors(document: dict[str, Any]) -> list[str]:
+    validator = jsonschema_rs.Draft202012Validator(SCHEMAS[document["kind"]])
+    return [error.message for error in validator.iter_errors(document)]
+
+
+def test_the_objects_of_kubernetes_have_the_fields_of_its_api() -> None:
+    assert {each["kind"] for each in MANIFESTS} == SCHEMAS.keys()
+    assert [error for each in MANIFESTS for error in find_errors(each)] == []
+    misspelt = {**manifest("Service"), "spec": {**manifest("Service")["spec"], "port": 1}}
+    assert len(find_errors(misspelt)) == 1
 
 
 def test_the_objects_of_kubernetes_refer_to_each_other() -> None:
@@ -160,3 +176,4 @@ def test_nginx_passes_the_api_alone_unbuffered_and_no_larger_bodies_than_the_gat
     [read_s] = re.findall(r"proxy_read_timeout (\d+)s;", NGINX)
     assert int(read_s) > config.server.keepalive_s
     assert "non_idempotent" not in NGINX  # a request would be paid for twice
+    assert "keepalive" not in NGINX.replace("keep-alive", "")  # see tests/cluster/test_deploy.py

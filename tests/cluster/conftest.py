@@ -1,4 +1,4 @@
-"""Gateways in processes of their own: only with ANTIPHON_CLUSTER, as `make cluster` sets it."""
+"""Gateways in processes of their own: only with ANTIPHON_CLUSTER (`make cluster-test`)."""
 
 from __future__ import annotations
 

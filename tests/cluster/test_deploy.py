@@ -7,18 +7,26 @@ import shutil
 import subprocess
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import aiohttp
 import pytest
 
 from tests.support.cluster.balancer import run_nginx, write_site
-from tests.support.cluster.http_client import decode, read_frames
+from tests.support.cluster.http_client import decode, read_frames, send
 from tests.support.gateways import Running, running, settings
 from tests.support.tls import make_contexts
-from tests.support.upstream import HELLO, HELLO_WORLD, Connection, ReceivedRequest, upstream
-from tests.support.waiting import LIMIT_S
+from tests.support.upstream import (
+    HELLO,
+    HELLO_WORLD,
+    Connection,
+    ReceivedRequest,
+    Script,
+    upstream,
+)
+from tests.support.waiting import LIMIT_S, until_async
 from tests.support.web_sockets import create_frame
 
 pytestmark = pytest.mark.anyio
@@ -28,19 +36,19 @@ DEPLOY = Path(__file__).parents[2] / "deploy"
 
 @asynccontextmanager
 async def open_site(
-    directory: Path, gateway: Running
+    directory: Path, *gateways: Running
 ) -> AsyncIterator[tuple[str, aiohttp.ClientSession]]:
-    """Run nginx in front of a gateway; yields its address, and a client that trusts it."""
+    """Run nginx in front of gateways; yields its address, and a client that trusts it."""
     _, trusting = make_contexts(directory)
-    address, certificate = f"127.0.0.1:{gateway.gateway.port}", directory / "server.pem"
-    async with run_nginx(directory, [address], certificate) as port:
+    addresses = [f"127.0.0.1:{each.gateway.port}" for each in gateways]
+    async with run_nginx(directory, addresses, directory / "server.pem") as nginx:
         connector = aiohttp.TCPConnector(ssl=trusting)
         async with aiohttp.ClientSession(connector=connector) as client:
-            yield f"https://127.0.0.1:{port}", client
+            yield f"https://127.0.0.1:{nginx.port}", client
 
 
-async def test_events_pass_nginx_as_they_come(tmp_path: Path) -> None:
-    go_on = asyncio.Event()
+def send_in_two_parts(go_on: asyncio.Event) -> Script:
+    """Return a provider that waits after the first words."""
 
     async def provide(request: ReceivedRequest, connection: Connection) -> None:
         await connection.head()
@@ -51,8 +59,13 @@ async def test_events_pass_nginx_as_they_come(tmp_path: Path) -> None:
             await connection.send(each)
         await connection.end()
 
+    return provide
+
+
+async def test_events_pass_nginx_as_they_come(tmp_path: Path) -> None:
+    go_on = asyncio.Event()
     async with (
-        upstream(provide) as provider,
+        upstream(send_in_two_parts(go_on)) as provider,
         running(settings(tmp_path, provider.url)) as gateway,
         open_site(tmp_path, gateway) as (url, client),
         asyncio.timeout(LIMIT_S),
@@ -65,6 +78,41 @@ async def test_events_pass_nginx_as_they_come(tmp_path: Path) -> None:
                 if types[-1] == "response.output_text.delta":
                     go_on.set()  # which the provider waits for: nothing was held back
     assert types[-1] == "response.completed"
+
+
+async def refuses(port: int) -> bool:
+    """Whether nobody listens on a port."""
+    try:
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
+    except ConnectionError:
+        return True
+    writer.close()
+    return False
+
+
+async def test_a_gateway_that_is_stopping_gets_no_requests_of_nginx(tmp_path: Path) -> None:
+    go_on = asyncio.Event()
+    async with AsyncExitStack() as stack:
+        provider = await stack.enter_async_context(upstream(send_in_two_parts(go_on)))
+        gateways = [
+            await stack.enter_async_context(running(settings(tmp_path / name, provider.url)))
+            for name in "ab"
+        ]
+        url, client = await stack.enter_async_context(open_site(tmp_path, *gateways))
+        await stack.enter_async_context(asyncio.timeout(20))
+        body = {"model": "echo/echo", "input": "Hi"}
+        for _ in range(4):  # nginx has used both
+            assert (await send(client, "POST", f"{url}/v1/responses", body))[0] == 200
+        held = {"model": "up/m", "input": "Hi", "stream": True}
+        async with client.post(f"{gateways[0].base_url}/responses", json=held, ssl=False) as answer:
+            await answer.content.readline()
+            stopping = asyncio.ensure_future(gateways[0].gateway.stop())
+            await until_async(partial(refuses, gateways[0].gateway.port), "it is stopping")
+            found = [await send(client, "POST", f"{url}/v1/responses", body) for _ in range(6)]
+            go_on.set()
+            await answer.read()
+        await stopping
+        assert [status for status, _ in found] == [200] * 6
 
 
 async def test_websockets_pass_nginx_and_the_pages_of_operators_do_not(tmp_path: Path) -> None:
@@ -96,7 +144,7 @@ def test_nginx_accepts_the_site(tmp_path: Path) -> None:
 
 def test_systemd_accepts_the_unit(tmp_path: Path) -> None:
     program = shutil.which("systemd-analyze")
-    assert program, "systemd-analyze is not installed: run `make cluster`"
+    assert program, "systemd-analyze is not installed: run `make cluster-test`"
     unit = (DEPLOY / "antiphon.service").read_text()
     assert unit.count("/opt/antiphon/bin/antiphon") == 1
     copy = tmp_path / "antiphon.service"

@@ -14,11 +14,14 @@ from typing import Any
 import pytest
 
 from antiphon.config import StoreConfig
+from antiphon.errors import StoreError
 from antiphon.store.postgres.address import parse_address
 from antiphon.store.postgres.migrate import connect
 from tests.support.client_answers import Answer, post_request, send_raw
 from tests.support.gateways import Running, events_of, replaced, running, settings
+from tests.support.postgres import run_server
 from tests.support.postgres_proxy import PostgresProxy, run_proxy
+from tests.support.tls import make_contexts
 from tests.support.upstream import Connection, ReceivedRequest, chunk, upstream
 from tests.support.waiting import LIMIT_S, until, until_async
 
@@ -136,6 +139,26 @@ async def test_a_conversation_that_two_gateways_use_stays_in_order(
         listed = await send_raw(gateways[1], "GET", f"/v1/conversations/{id}/items?order=asc")
         texts = [item["content"][0]["text"] for item in listed.document["data"]]
         assert texts[::2] == [f"turn {number}" for number in range(6)]
+
+
+async def test_a_connection_uses_tls_as_the_url_says(tmp_path: Path, postgres_url: str) -> None:
+    for name in ("server", "other"):
+        (tmp_path / name).mkdir()
+        make_contexts(tmp_path / name)
+    with run_server(certificate=tmp_path / "server" / "server.pem") as server:
+        verified = f"{server.new_url()}&sslmode=verify-full&sslrootcert={tmp_path}"
+        async with AsyncExitStack() as stack:
+            gateway = await start(stack, tmp_path / "a", f"{verified}/server/server.pem")
+            assert (await ask(gateway)).response["store"] is True
+            connection = await connect(parse_address(f"{verified}/server/server.pem"))
+            encrypted = (
+                "SELECT count(*) FROM pg_stat_ssl JOIN pg_stat_activity USING (pid) WHERE ssl"
+            )
+            assert await connection.fetchval(encrypted) >= 2
+            await connection.close()
+        for root, problem in (("other", "CERTIFICATE_VERIFY_FAILED"), ("no", "`sslrootcert`")):
+            with pytest.raises(StoreError, match=problem):
+                await connect(parse_address(f"{verified}/{root}/server.pem"))
 
 
 async def ask(gateway: Running, **body: Any) -> Answer:

@@ -45,8 +45,11 @@ def find_programs() -> Path | None:
 class PostgresServer:
     """A cluster that can be stopped, killed and started again."""
 
-    def __init__(self, directory: Path, *, is_durable: bool = False) -> None:
-        """Without `is_durable` nothing is synchronised to disk, which makes tests fast."""
+    def __init__(
+        self, directory: Path, *, is_durable: bool = False, certificate: Path | None = None
+    ) -> None:
+        """Without `is_durable` nothing is synchronised to disk, which makes tests fast. With a file
+        of a key and its certificate it serves TLS as well."""
         programs = find_programs()
         if programs is None:
             raise RuntimeError("PostgreSQL is not installed: run `make postgres`.")
@@ -59,6 +62,8 @@ class PostgresServer:
             self._settings |= {"fsync": "off", "full_page_writes": "off"}
         self._schemas = count()
         self._initialize(directory)
+        if certificate is not None:
+            self._add_certificate(certificate)
 
     @property
     def url(self) -> str:
@@ -67,6 +72,16 @@ class PostgresServer:
     def new_url(self) -> str:
         """Return the URL of a schema that nobody has used."""
         return f"{self.url}?schema=test_{next(self._schemas)}"
+
+    @property
+    def process_id(self) -> int | None:
+        """None if it does not run."""
+        try:
+            number = int((self._data / "postmaster.pid").read_text().split()[0])
+            os.kill(number, 0)
+        except (FileNotFoundError, ProcessLookupError):
+            return None
+        return None if _is_zombie(number) else number
 
     def start(self) -> None:
         options = " ".join(f"-c {name}={value or chr(39) * 2}" for name, value in self._options())
@@ -77,8 +92,9 @@ class PostgresServer:
         self._control("stop", "-m", mode)
 
     def close(self) -> None:
-        """Stop it for good."""
-        self.stop("immediate")
+        """Stop it for good, if it runs."""
+        if self.process_id is not None:
+            self.stop("immediate")
         self._reserved.release()
 
     def _options(self) -> list[tuple[str, str]]:
@@ -90,6 +106,15 @@ class PostgresServer:
         arguments = ["-D", str(self._data), "-U", _USER, "-A", "trust", "-E", "UTF8", "--no-sync"]
         self._run("initdb", *arguments, "--locale=C")
 
+    def _add_certificate(self, certificate: Path) -> None:
+        copy = self._data / "server.pem"
+        copy.write_bytes(certificate.read_bytes())
+        copy.chmod(0o600)
+        if os.geteuid() == 0:
+            shutil.chown(copy, _USER)
+        files = {"ssl_cert_file": str(copy), "ssl_key_file": str(copy)}
+        self._settings |= {"ssl": "on", **files}
+
     def _control(self, *arguments: str) -> None:
         self._run("pg_ctl", "-D", str(self._data), "-w", "-s", *arguments)
 
@@ -98,14 +123,28 @@ class PostgresServer:
         command = [str(self._programs / program), *arguments]
         if os.geteuid() == 0:
             command = ["runuser", "-u", _USER, "--", *command]
-        subprocess.run(command, check=True, cwd="/", stdout=subprocess.DEVNULL)
+        # In a session of its own: Ctrl-C is for whoever has started it.
+        subprocess.run(
+            command, check=True, cwd="/", stdout=subprocess.DEVNULL, start_new_session=True
+        )
+
+
+def _is_zombie(process_id: int) -> bool:
+    """Whether a process has ended that nobody has waited for: there may be no init to do it."""
+    try:
+        fields = Path(f"/proc/{process_id}/stat").read_text().rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return fields[0] == "Z"
 
 
 @contextmanager
-def run_server(*, is_durable: bool = False) -> Iterator[PostgresServer]:
+def run_server(
+    *, is_durable: bool = False, certificate: Path | None = None
+) -> Iterator[PostgresServer]:
     """Run a server, and remove it with its data in the end."""
     with tempfile.TemporaryDirectory(prefix="antiphon-postgres-") as directory:
-        server = PostgresServer(Path(directory), is_durable=is_durable)
+        server = PostgresServer(Path(directory), is_durable=is_durable, certificate=certificate)
         server.start()
         try:
             yield server

@@ -22,11 +22,16 @@ class PostgresProxy:
         """How many of the next replies are lost with their connection, after the server has done
         what it was asked for."""
         self._writers: set[asyncio.StreamWriter] = set()
+        self._silent: set[asyncio.StreamWriter] = set()
 
     def cut_all(self) -> None:
         """Close every connection."""
         for writer in list(self._writers):
             writer.close()
+
+    def silence_all(self) -> None:
+        """Keep every connection open without passing anything on, as a dead network does."""
+        self._silent |= self._writers
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if self.is_away:
@@ -50,8 +55,9 @@ class PostgresProxy:
                 if is_reply and self.lose_replies:
                     self.lose_replies -= 1
                     break
-                writer.write(data)
-                await writer.drain()
+                if writer not in self._silent:
+                    writer.write(data)
+                    await writer.drain()
         writer.close()
 
     def rewrite(self, port: int) -> str:

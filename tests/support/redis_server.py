@@ -28,6 +28,12 @@ class RedisServer:
     def url(self) -> str:
         return f"redis://127.0.0.1:{self.port}/0"
 
+    @property
+    def process_id(self) -> int | None:
+        """None if it does not run."""
+        process = self._process
+        return None if process is None or process.poll() is not None else process.pid
+
     async def start(self) -> None:
         self._spawn()
         await until_async(self._answers, "the server answers")
@@ -37,6 +43,7 @@ class RedisServer:
         self._process = subprocess.Popen(
             [self._program, "--port", str(self.port), *options, "--dir", str(self._directory)],
             stdout=subprocess.DEVNULL,
+            start_new_session=True,  # Ctrl-C is for whoever has started it
         )
 
     async def _answers(self) -> bool:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
+import signal
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from tests.support.ports import ReservedPort
@@ -53,15 +56,28 @@ def write_site(
     (directory / "site.conf").write_text(site)
     (directory / "nginx.conf").write_text(_FRAME.format(directory=directory))
     program = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")
-    assert program, "nginx is not installed: run `make cluster`"
+    assert program, "nginx is not installed: run `make cluster-test`"
     return [program, "-c", str(directory / "nginx.conf"), "-e", "stderr"]
+
+
+@dataclass(frozen=True)
+class Balancer:
+    """nginx on a port of this machine."""
+
+    port: int
+    process: asyncio.subprocess.Process
+
+    @property
+    def process_id(self) -> int | None:
+        """None if it does not run."""
+        return self.process.pid if self.process.returncode is None else None
 
 
 @asynccontextmanager
 async def run_nginx(
     directory: Path, gateways: Sequence[str], certificate: Path | None = None
-) -> AsyncIterator[int]:
-    """Run nginx in front of these gateways; yields its port on this machine."""
+) -> AsyncIterator[Balancer]:
+    """Run nginx in front of these gateways."""
     reserved = ReservedPort()
     port = reserved.number
     command = write_site(directory, gateways, port, certificate)
@@ -77,8 +93,11 @@ async def run_nginx(
 
     try:
         await until_async(listens, "nginx listens")
-        yield port
+        yield Balancer(port, process)
     finally:
-        process.terminate()
+        with suppress(ProcessLookupError):
+            os.kill(process.pid, signal.SIGTERM)  # `terminate` would take its status from the loop
         await process.wait()
+        with suppress(ProcessLookupError):  # workers outlive a master that was killed
+            os.killpg(process.pid, signal.SIGKILL)
         reserved.release()

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -40,11 +40,13 @@ async def run_cluster(
         for number in range(count):
             gateway = GatewayProcess(f"gateway{number}", home / f"gateway{number}", shared)
             cluster.gateways.append(gateway)
-            stack.push_async_callback(_stop, gateway)
+        stack.push_async_callback(_stop, cluster.gateways)
         await asyncio.gather(*(gateway.start() for gateway in cluster.gateways))
         yield cluster
 
 
-async def _stop(gateway: GatewayProcess) -> None:
-    with suppress(TimeoutError):
-        await gateway.stop()
+async def _stop(gateways: Sequence[GatewayProcess]) -> None:
+    """Stop gateways; one that does not answer was killed."""
+    for ended in await asyncio.gather(*(each.stop() for each in gateways), return_exceptions=True):
+        if ended is not None and not isinstance(ended, TimeoutError):
+            raise ended

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -74,6 +76,12 @@ class GatewayProcess:
         self._process: asyncio.subprocess.Process | None = None
 
     @property
+    def process_id(self) -> int | None:
+        """None if it does not run."""
+        process = self._process
+        return None if process is None or process.returncode is not None else process.pid
+
+    @property
     def address(self) -> str:
         return f"127.0.0.1:{self._port}"
 
@@ -95,6 +103,7 @@ class GatewayProcess:
                 env=environment(self._home),
                 stdout=asyncio.subprocess.PIPE,
                 stderr=log,
+                start_new_session=True,  # Ctrl-C is for whoever runs the cluster
             )
         assert process.stdout is not None
         async with asyncio.timeout(START_S):
@@ -117,7 +126,8 @@ class GatewayProcess:
         process, self._process = self._process, None
         if process is None or process.returncode is not None:
             return
-        process.send_signal(number)
+        with suppress(ProcessLookupError):
+            os.kill(process.pid, number)  # `send_signal` would take its status from the loop
         try:
             async with asyncio.timeout(STOP_S):
                 await process.communicate()

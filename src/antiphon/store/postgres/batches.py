@@ -16,6 +16,8 @@ from antiphon.errors import StoreError, StoreUnavailable
 from antiphon.store.postgres.connections import Connections
 
 BATCH = 256
+BATCH_BYTES = 4 << 20
+"""A batch is not continued beyond this size: it must be written within `wait_s`."""
 _FIRST_DELAY_S = 0.05
 _MAX_DELAY_S = 1.0
 
@@ -25,6 +27,19 @@ class _Call(Struct):
     future: asyncio.Future[Any]
     is_repeated: bool
     """Whether it may have been written before: the last parameter of every statement."""
+    deadline: float
+    """Time of the event loop after which it is not tried any more."""
+
+    @property
+    def size(self) -> int:
+        """Bytes of its bodies and frames."""
+        size = 0
+        for value in self.values:
+            if type(value) is bytes:
+                size += len(value)
+            elif type(value) is list and value and type(value[0]) is bytes:
+                size += sum(map(len, value))
+        return size
 
 
 class BatchedStatement:
@@ -42,18 +57,19 @@ class BatchedStatement:
         """Run the statement; returns its row once that is committed. Raises `StoreUnavailable` if
         the database is away for too long: it may have been written all the same."""
         loop = asyncio.get_running_loop()
-        call = _Call(values, loop.create_future(), is_repeated)
+        wait_s = self._connections.wait_s
+        call = _Call(values, loop.create_future(), is_repeated, loop.time() + wait_s)
         self._waiting.append(call)
         if self._writer is None:
             self._writer = loop.create_task(self._write_all())
-        timer = loop.call_later(self._connections.wait_s, self._give_up, call.future)
+        timer = loop.call_at(call.deadline, self._give_up, call.future)
         try:
             return await call.future
         finally:
             timer.cancel()
 
     async def close(self) -> None:
-        """Wait for what is being written."""
+        """Wait for what is being written; of a database that is away, not longer than a call."""
         if self._writer is not None:
             await asyncio.wait((self._writer,))
 
@@ -76,12 +92,16 @@ class BatchedStatement:
 
     def _take(self) -> list[_Call]:
         """Take the next calls but those that were given up. A caller that was cancelled does not
-        wait any more; what it wanted to write is written, as by the other stores."""
+        wait any more; what it wanted to write is written, as by the other stores, unless the
+        database is away for too long."""
         calls: list[_Call] = []
-        while self._waiting and len(calls) < BATCH:
+        size, now = 0, asyncio.get_running_loop().time()
+        while self._waiting and len(calls) < BATCH and size < BATCH_BYTES:
             call = self._waiting.popleft()
-            if not call.future.done() or call.future.cancelled():
+            is_left = call.future.cancelled() and now < call.deadline
+            if not call.future.done() or is_left:
                 calls.append(call)
+                size += call.size
         return calls
 
     async def _write(self, calls: list[_Call]) -> bool:

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from antiphon.errors import StoreError
 from antiphon.store.postgres.address import PostgresAddress
 from antiphon.store.postgres.driver import (
+    READ_ONLY_STATE,
     import_asyncpg,
+    is_conflict,
     is_driver_error,
     is_transient,
     to_store_error,
@@ -22,9 +25,15 @@ T = TypeVar("T")
 
 _FIRST_DELAY_S = 0.05
 _MAX_DELAY_S = 1.0
-_COMMAND_S = 30.0
-"""Maximum duration of one statement."""
+SLOW_S = 30.0
+"""Maximum duration of a statement that no request waits for."""
 _IDLE_S = 300.0
+_RELEASE_S = 1.0
+"""How long a statement that took too long may take to be cancelled; its connection is closed
+then."""
+_TRANSACTION_IDLE = "15s"
+"""After so long without a statement the server ends a transaction: the process was suspended, and
+others wait for its locks."""
 
 
 class Connections:
@@ -46,7 +55,8 @@ class Connections:
             max_size=self._pool_size,
             max_inactive_connection_lifetime=_IDLE_S,
             max_cached_statement_lifetime=0,
-            command_timeout=_COMMAND_S,
+            command_timeout=SLOW_S,
+            init=self._set_up,
             reset=_keep_state,
         )
         await self._pool
@@ -83,27 +93,55 @@ class Connections:
         if self._pool is None:
             raise StoreError(f"{self.address.name}: the store is not open")
         try:
-            async with self._pool.acquire(timeout=self.wait_s) as connection:
-                sent[0] = True
-                return await work(connection, is_repeated)
+            connection = await self._pool.acquire(timeout=self.wait_s)
+            sent[0] = True
+            return await self._use(self._pool, connection, work, is_repeated)
         except Exception as error:
             if not is_driver_error(error):
                 raise
-            if is_transient(error):
+            if is_transient(error) and not is_conflict(error):
                 self.failed_at = asyncio.get_running_loop().time()
             raise to_store_error(self.address.name, error) from error
+
+    @staticmethod
+    async def _use(
+        pool: Any, connection: Any, work: Callable[[Any, bool], Awaitable[T]], is_repeated: bool
+    ) -> T:
+        try:
+            result = await work(connection, is_repeated)
+        except BaseException as error:
+            if getattr(error, "sqlstate", None) == READ_ONLY_STATE:
+                await pool.expire_connections()
+            with suppress(Exception):  # a connection that cannot be released is closed
+                await pool.release(connection, timeout=_RELEASE_S)
+            raise
+        await pool.release(connection, timeout=_RELEASE_S)
+        return result
+
+    async def _set_up(self, connection: Any) -> None:
+        """Prepare a new connection."""
+        settings = {"idle_in_transaction_session_timeout": _TRANSACTION_IDLE}
+        await connection.execute(self.address.session(**settings))
 
     @staticmethod
     def may_repeat(error: StoreError) -> bool:
         return error.__cause__ is not None and is_transient(error.__cause__)
 
-    async def fetch(self, query: str, *values: Any) -> list[Any]:
-        """Run one statement that may be repeated; return its rows."""
-        rows: list[Any] = await self.run(lambda connection, _: connection.fetch(query, *values))
+    async def fetch(self, query: str, *values: Any, timeout_s: float | None = None) -> list[Any]:
+        """Run one statement that may be repeated; return its rows. It may take `wait_s`, or as long
+        as `timeout_s`: a server that does not answer is like one that is away."""
+        limit_s = timeout_s or self.wait_s
+        rows: list[Any] = await self.run(
+            lambda connection, _: connection.fetch(query, *values, timeout=limit_s)
+        )
         return rows
 
-    async def fetch_row(self, query: str, *values: Any) -> Any:
-        return await self.run(lambda connection, _: connection.fetchrow(query, *values))
+    async def fetch_row(self, query: str, *values: Any, timeout_s: float | None = None) -> Any:
+        """Run a statement as `fetch` does; return its first row."""
+        limit_s = timeout_s or self.wait_s
+        return await self.run(
+            lambda connection, _: connection.fetchrow(query, *values, timeout=limit_s)
+        )
 
 
 async def _keep_state(connection: Any) -> None:

@@ -7,8 +7,11 @@ from typing import Any
 
 from antiphon.errors import StoreError, StoreUnavailable
 
-_TRANSIENT_STATES = ("08", "53", "57P", "58")
-"""SQLSTATE classes of a database that is away, starting, stopping or out of resources."""
+READ_ONLY_STATE = "25006"
+"""SQLSTATE of a server that became a standby: the next connection finds the one that is written."""
+_TRANSIENT_STATES = ("08", "53", "57P", "58", "57014", "55P03", READ_ONLY_STATE)
+"""SQLSTATE classes of a database that is away, starting, stopping or out of resources, and of a
+statement that took longer than the server allows."""
 _CONFLICT_STATES = ("40",)
 """Deadlocks: the transaction was undone and can be repeated."""
 
@@ -39,6 +42,11 @@ def is_transient(error: BaseException) -> bool:
     )
 
 
+def is_conflict(error: BaseException) -> bool:
+    """Whether a transaction was undone because of another one; the database is not away."""
+    return str(getattr(error, "sqlstate", None)).startswith(_CONFLICT_STATES)
+
+
 def is_driver_error(error: BaseException) -> bool:
     """Whether an error comes from the database or the connection to it."""
     module = type(error).__module__
@@ -52,7 +60,8 @@ def to_store_error(name: str, error: BaseException) -> StoreError:
     if is_transient(error):
         reason = str(error) or type(error).__name__
         return StoreUnavailable(f"{name}: the database cannot be used now ({reason}).")
-    if state is not None and state.startswith(("28", "3D", "3F", "42")):
+    is_configuration = type(error).__name__ == "ClientConfigurationError"
+    if is_configuration or (state or "").startswith(("28", "3D", "3F", "42")):
         return StoreError(f"{name}: {error}")
     kind = type(error).__name__
     return StoreError(f"{name}: the database refused a statement ({kind}, SQLSTATE {state}).")

@@ -12,16 +12,24 @@ from antiphon.store.postgres.schema import MIGRATIONS
 # Taken before the transaction, which then sees what another process has created meanwhile.
 _LOCK = "SELECT pg_advisory_lock(hashtextextended('antiphon ' || $1, 0))"
 _EXISTS = "SELECT to_regclass($1) IS NOT NULL"
+# `CREATE SCHEMA IF NOT EXISTS` needs the right to create one, also if it exists.
+_HAS_SCHEMA = "SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = $1)"
 
 
-async def connect(address: PostgresAddress, **options: Any) -> Any:
+async def connect(address: PostgresAddress) -> Any:
     """Open one connection; raises `StoreError`."""
+    address.check_files()
+    connection = None
     try:
-        return await import_asyncpg().connect(**address.options(), **options)
+        connection = await import_asyncpg().connect(**address.options())
+        await connection.execute(address.session(), timeout=address.connect_s)
     except Exception as error:
+        if connection is not None:
+            connection.terminate()
         if not is_driver_error(error):
             raise
         raise to_store_error(address.name, error) from error
+    return connection
 
 
 async def read_version(address: PostgresAddress) -> int:
@@ -65,7 +73,8 @@ async def _migrate(connection: Any, address: PostgresAddress) -> tuple[int, int]
 
 async def _apply(connection: Any, address: PostgresAddress, statements: tuple[str, ...]) -> None:
     if not await connection.fetchval(_EXISTS, f'"{address.schema}".schema_version'):
-        await connection.execute(f'CREATE SCHEMA IF NOT EXISTS "{address.schema}"')
+        if not await connection.fetchval(_HAS_SCHEMA, address.schema):
+            await connection.execute(f'CREATE SCHEMA "{address.schema}"')
         await connection.execute("CREATE TABLE schema_version (version integer NOT NULL)")
         await connection.execute("INSERT INTO schema_version VALUES (0)")
     for statement in statements:

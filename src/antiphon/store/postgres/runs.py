@@ -38,6 +38,8 @@ _GAP_S = 3.0
 """Silence of all gateways after which the database counts as having been away: each of them writes
 every second."""
 _MAX_UNCERTAIN = 10_000
+_ABANDONED_S = 60.0
+"""How long a beginning that was given up may still be written by a server that was away."""
 
 _SAVE = "SELECT save_turn($1, $2, $3, $4, $5, $6, $7, $8, $9)"
 _BEGIN = "SELECT begin_run($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)"
@@ -63,6 +65,10 @@ _EXPIRED = f"""
         SELECT FROM lease WHERE lease.holder = run.holder AND lease.expires_at > lease_time($1)
     )
     ORDER BY run.turn LIMIT $2 FOR UPDATE OF run SKIP LOCKED
+"""
+_ABANDON = """
+    DELETE FROM turn USING run WHERE turn.id = ANY ($1) AND run.turn = turn.seq
+        AND run.token = 1 AND run.status IN ('queued', 'in_progress')
 """
 _REACHABLE = "SELECT note_reachability($1, $2)"
 _TAKE = "SELECT take_run($1, $2, $3, $4)"
@@ -115,7 +121,7 @@ class PostgresRuns:
         self._lease_now = lease_now
         self._limits = limits
         self._encode = TurnEncoder(now, limits).encode
-        self._later = LaterRuns(self.begin)
+        self._later = LaterRuns(self._begin_once)
         self._wakeups = Wakeups(connections.address)
         self._save = BatchedStatement(connections, _SAVE)
         self._begin = BatchedStatement(connections, _BEGIN)
@@ -124,6 +130,8 @@ class PostgresRuns:
         self._renew = BatchedStatement(connections, _RENEW)
         self._uncertain: dict[str, None] = {}
         """Response ids whose last write may have been written although it failed."""
+        self._abandoned: dict[str, float] = {}
+        """Runs that may have begun although nobody was told: until when they are looked for."""
         self._claims: dict[tuple[str, str | None], str] = {}
         """Ids of the claims that may have been written although they failed."""
         self._claiming = asyncio.Lock()
@@ -145,6 +153,16 @@ class PostgresRuns:
         await self._evict()
 
     async def begin(self, turn: Turn, start: RunStart) -> int:
+        """Begin a run. If the database is away for too long it must not be generated, and is
+        deleted when the database is back, in case that it was written."""
+        try:
+            return await self._begin_once(turn, start)
+        except StoreUnavailable:
+            now = asyncio.get_running_loop().time()
+            self._abandoned[encode_text(turn.id)] = now + _ABANDONED_S
+            raise
+
+    async def _begin_once(self, turn: Turn, start: RunStart) -> int:
         await self._begin.run(
             *self._encode(turn),
             turn.status,
@@ -170,9 +188,17 @@ class PostgresRuns:
         return await self._claim(("queued", id), holder, _QUEUED, (id, limit))
 
     async def claim_expired(self, holder: str, limit: int) -> list[ClaimedRun]:
+        await self._delete_abandoned()
         if not await self._is_steady():
             return []
         return await self._claim(("expired", None), holder, _EXPIRED, (self._lease_now(), limit))
+
+    async def _delete_abandoned(self) -> None:
+        """Delete runs whose beginning was reported as failed, and was written."""
+        if self._abandoned:
+            await self._connections.fetch(_ABANDON, [*self._abandoned])
+            now = asyncio.get_running_loop().time()
+            self._abandoned = {id: end for id, end in self._abandoned.items() if end > now}
 
     async def _is_steady(self) -> bool:
         """Whether all gateways could renew their leases: the database was away neither for this

@@ -32,9 +32,15 @@ _FOUND = """
     (turn.owner = $2 OR turn.owner IS NULL) AND (turn.expires_at IS NULL OR turn.expires_at > $3)
 """
 _LOAD = f"SELECT body, expires_at FROM turn WHERE id = $1 AND {_FOUND}"
+# The row of a run is locked before that of its turn, as by a run that ends: no deadlock.
 _DELETE = f"""
-    WITH deleted AS (
-        DELETE FROM turn WHERE id = $1 AND {_FOUND} RETURNING id
+    WITH locked AS MATERIALIZED (
+        SELECT run.turn FROM run JOIN turn ON turn.seq = run.turn
+        WHERE turn.id = $1 AND {_FOUND} FOR UPDATE OF run
+    ), is_locked AS MATERIALIZED (
+        SELECT count(*) FROM locked
+    ), deleted AS (
+        DELETE FROM turn USING is_locked WHERE turn.id = $1 AND {_FOUND} RETURNING turn.id
     ), unlocked AS (
         UPDATE conversation SET locked_by = NULL, lock_holder = NULL FROM deleted
         WHERE conversation.locked_by = deleted.id

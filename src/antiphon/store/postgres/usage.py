@@ -7,7 +7,7 @@ from typing import Any
 from uuid import uuid4
 
 from antiphon.store.postgres.address import parse_address
-from antiphon.store.postgres.connections import Connections
+from antiphon.store.postgres.connections import SLOW_S, Connections
 from antiphon.store.postgres.migrate import migrate
 from antiphon.store.postgres.text import decode_text, encode_text
 from antiphon.store.usage.usage_table import COUNTS, Counts, UsageKey
@@ -49,12 +49,12 @@ class PostgresUsageTable:
         width = len(_KEY)
         return {
             UsageKey(row[0], *map(decode_text, row[1:width])): tuple(row[width:])
-            for row in await self._connections.fetch(_READ, first_hour, last_hour)
+            for row in await self._connections.fetch(_READ, first_hour, last_hour, timeout_s=SLOW_S)
         }
 
     async def delete_before(self, hour: int) -> None:
-        await self._connections.fetch(_DELETE, hour)
-        await self._connections.fetch(_FORGET)
+        await self._connections.fetch(_DELETE, hour, timeout_s=SLOW_S)
+        await self._connections.fetch(_FORGET, timeout_s=SLOW_S)
 
 
 async def read_usage_database(url: str, first_hour: int, last_hour: int) -> dict[UsageKey, Counts]:

@@ -12,18 +12,24 @@ from typing import Any
 
 from antiphon.errors import StoreError
 from antiphon.store.postgres.address import PostgresAddress
+from antiphon.store.postgres.driver import is_driver_error
 from antiphon.store.postgres.migrate import connect
 from antiphon.store.postgres.text import encode_text
 
 POLL_S = 1.0
+CHECK_S = 10.0
+"""How often the connection is used: one that is lost without a word is then replaced."""
 _RECONNECT_S = 1.0
 
 
 class Wakeups:
     """Listens with a connection of its own while there are watches."""
 
-    def __init__(self, address: PostgresAddress, poll_s: float = POLL_S) -> None:
+    def __init__(
+        self, address: PostgresAddress, poll_s: float = POLL_S, check_s: float = CHECK_S
+    ) -> None:
         self.poll_s = poll_s
+        self._check_s = check_s
         self._address = address
         self._watches: defaultdict[str, set[NotifiedWatch]] = defaultdict(set)
         self._listening: asyncio.Task[None] | None = None
@@ -48,8 +54,11 @@ class Wakeups:
 
     async def _listen(self) -> None:
         while True:
-            with suppress(StoreError, OSError):
+            try:
                 await self._listen_once()
+            except Exception as error:  # tails look for events every second
+                if not isinstance(error, StoreError) and not is_driver_error(error):
+                    raise
             await asyncio.sleep(_RECONNECT_S)
 
     async def _listen_once(self) -> None:
@@ -58,12 +67,22 @@ class Wakeups:
         connection = await connect(self._address)
         try:
             connection.add_termination_listener(lambda _: lost.set())
-            await connection.add_listener(f"{self._address.schema}_events", self._on_notify)
+            channel = f"{self._address.schema}_events"
+            async with asyncio.timeout(self._address.connect_s):
+                await connection.add_listener(channel, self._on_notify)
             for key in list(self._watches):  # what was notified before is known to nobody
                 self._wake(key)
-            await lost.wait()
+            await self._check(connection, lost)
         finally:
             connection.terminate()
+
+    async def _check(self, connection: Any, lost: asyncio.Event) -> None:
+        """Use a connection now and then, until it is lost; raises an error of the driver."""
+        while not lost.is_set():
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._check_s):
+                    await lost.wait()
+            await connection.execute("SELECT 1", timeout=self._address.connect_s)
 
     def _on_notify(self, connection: Any, process: int, channel: str, payload: str) -> None:
         self._wake(payload)

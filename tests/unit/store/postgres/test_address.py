@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from antiphon.errors import StoreError
@@ -14,7 +16,35 @@ def test_our_own_options_are_taken_out_and_the_others_are_left_to_the_driver() -
     address = parse_address(URL)
     assert address.dsn == "postgresql://me:s%40fe@db.example:5433/main?sslmode=verify-full"
     assert (address.schema, address.connect_s) == ("a_1", 2.0)
-    assert address.options()["server_settings"]["search_path"] == '"a_1"'
+    assert address.session().startswith('SET search_path TO "a_1"; ')
+
+
+def test_a_connection_has_no_parameters_that_a_pooler_refuses() -> None:
+    assert parse_address(URL).options()["server_settings"] == {"application_name": "antiphon"}
+
+
+def test_settings_of_the_url_go_before_our_own() -> None:
+    address = parse_address(f"{URL}&tcp_keepalives_idle=60&application_name=gateways")
+    assert "tcp_keepalives_idle" not in address.session()
+    assert "tcp_keepalives_count" in address.session()
+    assert address.options()["server_settings"] == {}
+    assert address.dsn.endswith("&tcp_keepalives_idle=60&application_name=gateways")
+
+
+@pytest.mark.parametrize("hosts", ["a:5432,b:5433", "a,b", "[::1]:5432,[::2]", "10.0.0.1"])
+def test_a_url_may_have_several_hosts(hosts: str) -> None:
+    url = f"postgresql://me:secret@{hosts}/main?target_session_attrs=read-write"
+    assert parse_address(url).dsn == url
+    assert parse_address(url).name == f"postgresql://{hosts}/main"
+
+
+def test_a_file_for_tls_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    parse_address(URL).check_files()
+    address = parse_address(f"{URL}&sslrootcert={tmp_path}/root.crt")
+    with pytest.raises(StoreError, match=r"root\.crt' of `sslrootcert` cannot be read"):
+        address.check_files()
+    (tmp_path / "root.crt").touch()
+    address.check_files()
 
 
 def test_the_name_of_a_database_has_no_password() -> None:
@@ -27,6 +57,8 @@ def test_the_name_of_a_database_has_no_password() -> None:
     "url",
     [
         "postgresql://me:secret@db:port/x",
+        "postgresql://me:secret@db:5432,other:port/x",
+        f"postgresql://me:secret@db/x?schema={'long_name_' * 6}",
         "postgresql://me:secret@db/x?connect_timeout=soon",
         "postgresql://me:secret@db/x?schema=a;b",
         "postgresql://me:secret@db/x?schema=",

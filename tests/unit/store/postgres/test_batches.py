@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from antiphon.errors import StoreError, StoreUnavailable
-from antiphon.store.postgres.batches import BatchedStatement
+from antiphon.store.postgres.batches import BATCH_BYTES, BatchedStatement
 from antiphon.store.postgres.connections import Connections
 from tests.support.postgres_proxy import PostgresProxy
 from tests.support.waiting import until
@@ -15,6 +15,9 @@ from tests.support.waiting import until
 pytestmark = pytest.mark.anyio
 
 DIVIDE = "SELECT 10 / $1::integer AS result, $2::boolean AS is_repeated"
+MEASURE = """
+    SELECT length($1::bytea) + length(($2::bytea[])[1]) AS size, $3::boolean AS is_repeated
+"""
 
 
 async def test_calls_that_come_together_share_transactions(connections: Connections) -> None:
@@ -56,6 +59,29 @@ async def test_a_call_waits_for_a_database_that_is_away_and_not_for_ever(
     with pytest.raises(StoreUnavailable, match=r"no answer within 2 s"):
         await divide.run(1)
     await divide.close()
+
+
+async def test_what_a_cancelled_caller_wanted_to_write_is_given_up_like_any_other(
+    proxy: PostgresProxy, connections: Connections
+) -> None:
+    divide = BatchedStatement(connections, DIVIDE)
+    await divide.run(1)
+    proxy.is_away = True
+    proxy.cut_all()
+    caller = asyncio.ensure_future(divide.run(1))
+    await asyncio.sleep(0)
+    caller.cancel()
+    async with asyncio.timeout(3 * connections.wait_s):  # a gateway that stops waits for it
+        await divide.close()
+    assert divide.transactions == 1
+
+
+async def test_large_calls_are_divided_into_transactions(connections: Connections) -> None:
+    measure = BatchedStatement(connections, MEASURE)
+    body = bytes(BATCH_BYTES // 4)
+    rows = await asyncio.gather(*(measure.run(body, [body]) for _ in range(10)))
+    assert [row["size"] for row in rows] == [2 * len(body)] * 10
+    assert measure.transactions >= 5
 
 
 async def test_what_a_cancelled_caller_wanted_to_write_is_written(

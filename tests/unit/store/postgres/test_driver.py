@@ -9,6 +9,7 @@ import pytest
 from antiphon.errors import StoreError, StoreUnavailable
 from antiphon.store.postgres.driver import (
     import_asyncpg,
+    is_conflict,
     is_driver_error,
     is_transient,
     to_store_error,
@@ -25,6 +26,9 @@ AWAY = [
     asyncpg.ConnectionDoesNotExistError("closed"),
     asyncpg.InterfaceError("the connection is closed"),
     asyncpg.DeadlockDetectedError("deadlock"),
+    asyncpg.QueryCanceledError("canceling statement due to statement timeout"),
+    asyncpg.LockNotAvailableError("canceling statement due to lock timeout"),
+    asyncpg.ReadOnlySQLTransactionError("cannot execute UPDATE in a read-only transaction"),
 ]
 REFUSED = [
     asyncpg.UniqueViolationError("Key (id)=(secret) already exists."),
@@ -48,6 +52,16 @@ def test_a_refused_statement_is_refused_again(error: Exception) -> None:
     assert type(converted) is StoreError
     assert converted.message.startswith("db: ")
     assert "secret" not in converted.message
+
+
+def test_a_deadlock_is_no_sign_of_a_database_that_is_away() -> None:
+    assert [is_conflict(error) for error in AWAY].count(True) == 1
+    assert is_conflict(asyncpg.DeadlockDetectedError("deadlock"))
+
+
+def test_a_wrong_option_of_the_url_is_named() -> None:
+    error = asyncpg.exceptions.ClientConfigurationError('"sslmode" must be one of: …')
+    assert to_store_error("db", error).message == 'db: "sslmode" must be one of: …'
 
 
 def test_other_errors_are_not_of_the_driver() -> None:

@@ -34,6 +34,16 @@ async def test_a_newer_schema_is_refused(postgres_url: str) -> None:
         await migrate(address)
 
 
+async def test_a_schema_that_an_administrator_has_created_is_used(postgres_url: str) -> None:
+    schema = parse_address(postgres_url).schema
+    administrator = await connect(parse_address(postgres_url))
+    await administrator.execute(f"CREATE ROLE {schema} LOGIN")
+    await administrator.execute(f"CREATE SCHEMA {schema} AUTHORIZATION {schema}")
+    await administrator.close()
+    address = parse_address(postgres_url.replace("postgres@", f"{schema}@"))
+    assert await migrate(address) == (0, NEWEST)
+
+
 async def test_a_database_that_does_not_exist_is_reported(postgres_url: str) -> None:
     address = parse_address(postgres_url.replace("/postgres?", "/missing?"))
     with pytest.raises(StoreError, match='/missing: database "missing" does not exist'):

@@ -34,6 +34,21 @@ async def test_what_has_expired_is_deleted(open_store: OpenStore, connections: C
     assert (await connections.fetch_row("SELECT count(*) FROM turn"))[0] == 0
 
 
+async def test_many_turns_over_the_limit_are_evicted_a_part_at_a_time(
+    open_store: OpenStore, connections: Connections
+) -> None:
+    await open_store()
+    await connections.fetch(
+        "INSERT INTO turn (id, body) SELECT 'r' || n, '' FROM generate_series(1, 3000) AS n"
+    )
+    retention = Retention(connections, now=Clock(), limits=StoreLimits(max_turns=100))
+    left = []
+    for _ in range(3):
+        await retention.evict()
+        left += await connections.fetch_row("SELECT count(*), max(seq) FROM turn")
+    assert left == [1000, 3000, 99, 3000, 99, 3000]
+
+
 async def test_the_oldest_turns_over_the_limit_are_evicted(
     open_store: OpenStore, connections: Connections
 ) -> None:

@@ -77,6 +77,23 @@ async def test_an_end_is_stored_once_if_it_is_not_known_whether_the_run_began(
     assert await store.runs.claim_expired("p2", 10) == []
 
 
+@pytest.mark.parametrize("start", [RUNNING, QUEUED])
+async def test_a_run_whose_beginning_failed_and_was_written_is_deleted(
+    open_store: OpenStore, proxy: PostgresProxy, start: RunStart
+) -> None:
+    store = await open_store(wait_s=2.0)
+    await store.runs.renew("p1", 60)  # a process that goes on
+    await store.runs.begin(turn("r0", status="in_progress"), RUNNING)
+    proxy.lose_replies, proxy.is_away = 1, True
+    with pytest.raises(StoreUnavailable):
+        await store.runs.begin(turn("r1", status="in_progress"), start)
+    proxy.is_away = False
+    assert await store.load("r1") is not None
+    assert await store.runs.claim_expired("p1", 10) == []  # as every gateway does each second
+    assert await store.load("r1") is None
+    assert await store.runs.claim("p1", 10) == []
+
+
 async def test_no_run_is_taken_over_just_after_the_database_was_away(
     open_store: OpenStore, proxy: PostgresProxy
 ) -> None:

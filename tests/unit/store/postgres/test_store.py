@@ -7,9 +7,13 @@ import asyncio
 import pytest
 
 from antiphon.errors import StoreUnavailable
+from antiphon.store.postgres.address import parse_address
+from antiphon.store.postgres.migrate import connect
 from antiphon.store.postgres.store import PostgresStore
+from antiphon.store.run_log import RunStart
 from tests.support.postgres_proxy import PostgresProxy
 from tests.support.turns import Clock, turn
+from tests.support.waiting import until_async
 from tests.unit.store.postgres.conftest import OpenStore
 
 pytestmark = pytest.mark.anyio
@@ -45,6 +49,28 @@ async def test_a_deletion_whose_reply_was_lost_has_deleted(
     proxy.lose_replies = 1
     assert await store.delete("r1") is True
     assert await store.delete("r1") is False
+
+
+async def test_a_deletion_waits_for_a_run_that_ends_without_a_deadlock(
+    open_store: OpenStore, postgres_url: str
+) -> None:
+    store = await open_store()
+    start = RunStart(holder="p1", is_background=True)
+    await store.runs.begin(turn("r1", status="in_progress"), start)
+    ending = await connect(parse_address(postgres_url))
+    waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+
+    async def is_waiting() -> bool:
+        return bool((await ending.fetchval(waiting)) > 0)
+
+    async with ending.transaction():
+        await ending.execute("SELECT FROM run FOR UPDATE")
+        deleting = asyncio.ensure_future(store.delete("r1"))
+        await until_async(is_waiting, "the deletion waits")
+        await ending.execute("SET LOCAL lock_timeout TO '300ms'")
+        await ending.execute("UPDATE turn SET expires_at = expires_at")
+    assert await deleting is True
+    await ending.close()
 
 
 async def test_ids_may_be_long(open_store: OpenStore) -> None:

@@ -40,6 +40,19 @@ async def test_events_of_another_process_wake_a_tail(
     await wakeups.close()
 
 
+async def test_a_connection_that_is_lost_without_a_word_is_replaced(proxy: PostgresProxy) -> None:
+    address = parse_address(f"{proxy.url}&connect_timeout=0.2")
+    wakeups = Wakeups(address, poll_s=600, check_s=0.01)
+    watch = wakeups.watch("r1")
+    await watch.wait()  # it listens
+    proxy.silence_all()
+    async with asyncio.timeout(10):
+        await watch.wait()  # it listens again
+    assert not watch.woken.is_set()
+    watch.close()
+    await wakeups.close()
+
+
 async def test_a_tail_looks_for_events_without_a_notification(proxy: PostgresProxy) -> None:
     proxy.is_away = True
     wakeups = Wakeups(parse_address(proxy.url), poll_s=0.01)
