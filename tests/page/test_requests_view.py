@@ -77,6 +77,19 @@ async def test_a_running_request_becomes_a_finished_one(
         await expect(first.locator(".pill")).to_have_text("completed")
 
 
+async def test_a_request_that_has_ended_leaves_the_list_of_running_ones(
+    tabs: BrowserTabs, gateway: Running
+) -> None:
+    async with tabs.open(gateway, "requests?status=running&client=local") as page:
+        await expect(page.locator(".live")).to_have_text("live")
+        asking = asyncio.ensure_future(
+            make_traced_request(gateway, {"model": "fast", "input": "say: " + "word " * 60})
+        )
+        await expect(page.locator(ROWS)).to_have_count(1)
+        await asking
+        await expect(page.locator(".empty h2")).to_have_text("No request matches")
+
+
 async def focused_row(page: Page) -> int:
     script = (
         "[...document.querySelectorAll('tbody tr')].indexOf(document.activeElement.closest('tr'))"

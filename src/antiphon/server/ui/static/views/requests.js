@@ -68,9 +68,10 @@ class RequestList {
     this.drawNow();
   }
 
-  update({ rows, missed }) {
+  update({ rows, gone, missed }) {
     if (missed) return this.context.reload();
     for (const row of rows) this.rows.set(row.seq, row);
+    for (const seq of gone) this.rows.delete(seq);
     return this.draw();
   }
 
