@@ -23,6 +23,7 @@ from antiphon.core.history.capsule import Opened, Unopened
 from antiphon.core.plan.plan import Plan
 from antiphon.core.planning.make_plan import make_plan
 from antiphon.core.planning.next_round import FinishedRound, plan_next_round
+from antiphon.core.stream.blocks import Seal
 from antiphon.core.stream.machine import ResponseMachine
 from antiphon.core.stream.numbered_ids import number_ids
 from antiphon.errors import InvalidRequest
@@ -61,12 +62,14 @@ class Translator:
         history: Sequence[Mapping[str, Any]] = (),
         follow_ups: bool = False,
         client: str = OTHER.name,
+        seal: Seal | None = None,
         new_id: Callable[[str], str] | None = None,
         now: Callable[[], int] = lambda: 0,
     ) -> None:
         """`request` is the Responses request as a client sent it, `provider` the name of a provider
         or its data, `model` the provider's name of the model, if it differs. `history` holds the
-        items before `input`, `client` is the name of a client profile.
+        items before `input`, `client` is the name of a client profile. `seal` turns the provider's
+        state into `encrypted_content`; without it, state is dropped.
 
         By default, ids are numbered and times are 0. With `follow_ups`, an answer that should be
         corrected leaves the response open: `outbound` is the next request then.
@@ -75,7 +78,7 @@ class Translator:
         self._spec = provider if isinstance(provider, Spec) else _find_spec(provider)
         self._dialect = make_dialect(self._spec)
         self._follow_ups = follow_ups
-        self._profile = PROFILES.get(client, OTHER)
+        self._profile, self._seal = PROFILES.get(client, OTHER), seal
         self._plan = self._make_plan(history, model or self._request.model)
         self._bridge = self._make_bridge(new_id or number_ids(), now)
         self._pipeline = Pipeline(answer_stages(self._plan, self._profile))
@@ -106,6 +109,7 @@ class Translator:
             now=now,
             tools=plan.identities,
             describe=describe,
+            seal=self._seal,
             empty_arguments="{}",
         )
         filters = make_filters(plan, self._profile, new_id, reminders=self._follow_ups)

@@ -1,4 +1,4 @@
-"""`antiphon trace list`, `tail`, `show` and `resend`: requests in the trace file of the gateway."""
+"""`antiphon trace list`, `tail`, `show`, `replay` and `resend`: requests in the trace file."""
 
 from __future__ import annotations
 
@@ -37,6 +37,7 @@ examples:
   antiphon trace show req_3f9a           details of another, by the start of its id
   antiphon trace show resp_… | jq .usage
   antiphon trace show req_3f9a --stream raw > upstream.sse
+  antiphon trace replay req_3f9a         the events that its client received
   antiphon trace resend req_3f9a --model deepseek/deepseek-v4-pro
 """
 
@@ -53,6 +54,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         ("list", "the latest requests, newest first", _add_list),
         ("tail", "requests as they end, until it is interrupted", _add_tail),
         ("show", "the details of one request", _add_show),
+        ("replay", "the events that the client of a request received", _add_replay),
         ("resend", "the answer to a recorded request that is sent again", _add_resend),
     ):
         part = parts.add_parser(
@@ -102,6 +104,11 @@ def _add_resend(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("id", metavar="ID", help="id of the request or its response")
     parser.add_argument("--model", help="ask this model instead")
     parser.set_defaults(run=run_resend)
+
+
+def _add_replay(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("id", metavar="ID", help="id of the request or its response")
+    parser.set_defaults(run=run_replay)
 
 
 def _add_show(parser: argparse.ArgumentParser) -> None:
@@ -164,14 +171,27 @@ def run_tail(args: argparse.Namespace) -> int:
         time.sleep(_POLL_S)
 
 
-def run_resend(args: argparse.Namespace) -> int:
+def run_replay(args: argparse.Namespace) -> int:
     detail = _find_request(_find_trace_file(args), args.id)
+    asked, said = _find_whole_request(detail), _find_stream(detail, "raw")
+    from antiphon.cli.trace.replay import replay_request  # imports the dialects
+
+    return replay_request(args, detail, asked, said)
+
+
+def _find_whole_request(detail: TraceDetail) -> TraceStream:
     recorded = _find_stream(detail, "request")
     if recorded.truncated:
         raise TraceNotFound(
             "the recorded request is truncated: raise payload_max_bytes under [trace] and send it"
             " again."
         )
+    return recorded
+
+
+def run_resend(args: argparse.Namespace) -> int:
+    detail = _find_request(_find_trace_file(args), args.id)
+    recorded = _find_whole_request(detail)
     from antiphon.cli.trace.resend import resend  # imports the engine, which takes a while
 
     client = (detail.request and detail.request.client) or ""

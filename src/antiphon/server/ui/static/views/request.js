@@ -48,7 +48,7 @@ function makeHead(detail, body, xray, grid, entries) {
     grid && h("button", { type: "button", onclick: (event) => replay(event.currentTarget, xray, grid, lastMoment(detail, entries)) }, "Replay"),
     body && copyButton("Copy as curl", () => curl(body)),
     body && h("a", { class: "button", href: to("playground", { from: detail.request_id, model: request.model }) }, "Send again…"),
-    grid && copyButton("Copy replay command", () => `antiphon trace show ${detail.request_id} --stream raw | antiphon replay -`),
+    grid && copyButton("Copy replay command", () => `antiphon trace replay ${detail.request_id}`),
   ];
   return head(shown, subtitle(detail), ...actions.filter(Boolean));
 }
