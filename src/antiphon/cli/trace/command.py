@@ -116,7 +116,7 @@ def _add_show(parser: argparse.ArgumentParser) -> None:
         "id",
         metavar="ID",
         nargs="?",
-        help="id of the request or its response, or the start of it; default: the latest request",
+        help="id of the request or its response, or its start or end; default: the latest request",
     )
     parser.add_argument(
         "--stream",
@@ -244,21 +244,26 @@ def _read_latest_id(path: Path) -> str:
     return latest[0].request.request_id
 
 
-def _complete_id(path: Path, prefix: str) -> str:
+def _abbreviates(part: str, id: str | None) -> bool:
+    """Whether a text is the start of an id, or its end as the page shows it."""
+    return id is not None and (id.startswith(part) or (len(part) >= 4 and id.endswith(part)))
+
+
+def _complete_id(path: Path, part: str) -> str:
     """Complete an abbreviated id of a request or a response."""
+    part = part.rpartition("…")[2]
     matches = [
         each.request.request_id
         for each in trace_reader.list_requests(path, _MAX_SEARCHED)
-        if each.request.request_id.startswith(prefix)
-        or (each.request.response_id or "").startswith(prefix)
+        if any(_abbreviates(part, id) for id in (each.request.request_id, each.request.response_id))
     ]
     if not matches:
         raise TraceNotFound(
-            f"no request {prefix!r} in {path}: `antiphon trace list` shows the latest ids."
+            f"no request {part!r} in {path}: `antiphon trace list` shows the latest ids."
         )
     if len(matches) > 1:
         raise TraceNotFound(
-            f"{prefix!r} matches {len(matches)} requests in {path}: give more of the id."
+            f"{part!r} matches {len(matches)} requests in {path}: give more of the id."
         )
     return matches[0]
 

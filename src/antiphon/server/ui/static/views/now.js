@@ -4,7 +4,7 @@ import { get, listen } from "../api.js";
 import { fitted, stackedBars, sum } from "../charts.js";
 import { connectClient } from "../connect.js";
 import { fill, h, perFrame } from "../dom.js";
-import { clock, count, duration, percent, plural } from "../format.js";
+import { clock, count, duration, percent, plural, shortId } from "../format.js";
 import { card, copyable, empty, head, light, link, status, tile } from "../widgets.js";
 
 export const title = "Now";
@@ -76,7 +76,7 @@ function makeRunning(now) {
   return h("ul", { class: "rows" }, now.streams.map((row) => h("li", null,
     status("running"), link(`requests/${row.request_id}`, null, row.model || "no model"),
     h("span", { class: "muted" }, `${row.client ?? ""} → ${row.provider ?? ""}`),
-    h("span", { class: "muted right" }, duration(now.time_ms - row.received_at_ms)), copyable(row.request_id))));
+    h("span", { class: "muted right" }, duration(now.time_ms - row.received_at_ms)), copyable(row.request_id, shortId(row.request_id)))));
 }
 
 function makeLight(provider) {
