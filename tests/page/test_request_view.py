@@ -123,6 +123,7 @@ async def test_without_payloads_the_page_says_how_to_keep_them(
         async with tabs.open(gateway, f"requests/{id}") as page:
             await expect(page.locator(".empty")).to_contain_text("payloads = true")
             await expect(page.locator(".chart .attempt")).to_have_count(4)
+            await expect(page.locator(".chart .lane")).to_have_count(0)
             diagnostics = page.get_by_role("table", name="Diagnostics")
             await expect(diagnostics).to_contain_text("presence_penalty")
             await expect(page.locator("main")).not_to_contain_text("What is a canon")

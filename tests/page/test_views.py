@@ -125,7 +125,7 @@ async def test_usage_is_grouped_by_the_address(tabs: BrowserTabs, sample: Sample
         await expect(page.locator(".list tbody tr", has_text="build-server")).to_have_count(1)
         for measure in ("Failures", "Cached tokens"):
             await page.get_by_role("link", name=measure, exact=True).click()
-            await expect(page.locator(".card h2").first).to_have_text(f"{measure} by day")
+            await expect(page.locator(".card h2").first).to_have_text(f"{measure} by day UTC")
         await page.get_by_role("link", name="Cost", exact=True).click()
         await page.get_by_role("link", name="provider", exact=True).click()
         await expect(page.locator(".list th").first).to_have_text("Provider")

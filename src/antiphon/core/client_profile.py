@@ -100,9 +100,10 @@ def resolve_profile(originator: str, user_agent: str, overrides: Overrides) -> P
 
 
 def name_software(originator: str, user_agent: str) -> str:
-    """Return the name and version that a client gives itself; its profile can be found by it."""
+    """Return the name and version that a client gives itself, without comments such as its system;
+    its profile can be found by it."""
     known = user_agent.lower().startswith(originator.lower())
-    text = user_agent if known else f"{originator} {user_agent}"
+    text = (user_agent if known else f"{originator} {user_agent}").partition(" (")[0]
     return "".join(filter(str.isprintable, text))[:_MAX_SOFTWARE].strip()
 
 

@@ -183,7 +183,7 @@ def test_an_empty_refusal_is_ignored() -> None:
     [
         ("", "", ""),
         ("", "OpenAI/Python 2.1", "OpenAI/Python 2.1"),
-        ("codex_cli_rs", "codex_cli_rs/0.77.0 (Debian 12)", "codex_cli_rs/0.77.0 (Debian 12)"),
+        ("codex_cli_rs", "codex_cli_rs/0.77.0 (Debian 12) xterm", "codex_cli_rs/0.77.0"),
         ("codex_exec", "reqwest/1", "codex_exec reqwest/1"),
         ("codex_exec", "", "codex_exec"),
         ("", "a\x1b[31m\nb", "a[31mb"),

@@ -183,8 +183,8 @@ def _find_whole_request(detail: TraceDetail) -> TraceStream:
     recorded = _find_stream(detail, "request")
     if recorded.truncated:
         raise TraceNotFound(
-            "the recorded request is truncated: raise payload_max_bytes under [trace] and send it"
-            " again."
+            "the recorded request is truncated: raise payload_max_bytes under [trace], restart the"
+            " gateway and send it again."
         )
     return recorded
 
@@ -272,7 +272,7 @@ def _find_stream(detail: TraceDetail, kind: str) -> TraceStream:
     recorded = next((stream for stream in detail.streams if stream.kind == kind), None)
     if recorded is None or not recorded.blob:
         raise TraceNotFound(
-            f"no {kind} bytes were recorded for this request: set payloads = true under [trace]"
-            " and send the request again."
+            f"no {kind} bytes were recorded for this request: set payloads = true under [trace],"
+            " restart the gateway and send the request again."
         )
     return recorded

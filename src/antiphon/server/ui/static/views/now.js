@@ -42,7 +42,7 @@ function makeTiles(now) {
   return [
     tile("Running now", count(now.running), "requests in progress", now.running ? "active" : ""),
     tile("Requests a minute", rate >= 10 ? count(Math.round(rate)) : rate.toFixed(1), `${plural(requests, "request")} in the last hour`),
-    tile("Failures", count(failures), `${percent(failures, requests)} of the last hour`, failures ? "bad" : ""),
+    tile("Failures", count(failures), requests ? `${percent(failures, requests)} of the last hour` : "in the last hour", failures ? "bad" : ""),
     tile("To the first output", first ? duration(first.p50) : "–", first ? `95 % within ${duration(first.p95)}` : "nothing measured yet"),
   ];
 }

@@ -20,7 +20,7 @@ export async function show(root, context) {
   fill(root,
     h("p", { class: "crumbs" }, link("requests", null, "Requests"), " / ", h("span", { class: "muted" }, context.id)),
     makeHead(detail, body, xray, grid, entries), makeFailure(detail), makeFacts(detail),
-    card("X-ray", xray, makeLegend()), makeAttempts(detail),
+    card("X-ray", xray, makeLegend(entries.length > 0)), makeAttempts(detail),
     !grid && makeDiagnostics(detail),
     grid ? card("Payloads by time", makeTruncated(streams), grid) : notKept(detail));
   if (!detail.finish) return followUntilEnd(context, detail);
@@ -117,9 +117,10 @@ function makeUsage(usage) {
   ];
 }
 
-function makeLegend() {
-  return h("p", { class: "legend small muted" }, [["wait", "waiting for the first output"], ["flow", "output"], ["failed", "failed attempt"], ["tick", "a chunk: click to see it"]]
-    .map(([kind, name]) => h("span", null, h("i", { class: kind }), name)));
+function makeLegend(hasChunks) {
+  const marks = [["wait", "waiting for the first output"], ["flow", "output"], ["failed", "failed attempt"]];
+  if (hasChunks) marks.push(["tick", "a chunk: click to see it"]);
+  return h("p", { class: "legend small muted" }, marks.map(([kind, name]) => h("span", null, h("i", { class: kind }), name)));
 }
 
 function makeAttempts(detail) {
@@ -131,7 +132,7 @@ function makeAttempts(detail) {
   const columns = [
     { name: "#", cell: (each) => each.number ?? "–" },
     { name: "Provider and model", class: "grow", cell: (each) => `${each.provider}/${each.model}` },
-    { name: "Key", cell: (each) => each.key_name ?? "–" },
+    { name: "Key", class: "nowrap", cell: (each) => each.key_name ?? "–" },
     { name: "Outcome", class: "grow", cell: outcome },
     { name: "HTTP", class: "number", cell: (each) => each.status ?? "–" },
     { name: "Began", class: "number", cell: (each) => duration(each.began_ms) },
@@ -165,6 +166,6 @@ function makeTruncated(streams) {
 function notKept(detail) {
   const advice = detail.payloads
     ? "Payloads are kept now, but this request has none: it was rejected before a provider was asked, is still running, or was made before."
-    : "To see what was asked, sent, said and received, set payloads = true in [trace] and send the request again.";
+    : "To see what was asked, sent, said and received, set payloads = true in [trace], restart the gateway and send the request again.";
   return card("Payloads by time", empty("Payloads are not kept for this request", advice, detail.payloads ? null : h("pre", null, "[trace]\npayloads = true")));
 }

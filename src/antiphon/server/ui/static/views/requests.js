@@ -23,13 +23,13 @@ const COLUMNS = [
   { name: "Tokens", class: "number", cell: tokens },
   { name: "Cost", class: "number cost", cell: cost },
   { name: "Duration", class: "number", cell: timing },
-  { name: "Request", class: "id", cell: (row) => copyable(row.request_id, shortId(row.request_id)) },
+  { name: "Request", class: "id", cell: (row) => copyable(row.request_id, shortId(row.request_id).replace(/^.*…/, "…")) },
 ];
 
 function answered(row) {
   if (row.code) return h("div", { class: "small bad-text", title: row.message }, h("code", null, row.code), " ", row.message);
   const by = answeredBy(row);
-  return h("div", { class: "small muted" }, by && by !== row.model ? `→ ${by}` : "", row.attempts > 1 && h("span", { class: "nowrap" }, ` · ${row.attempts} attempts`));
+  return h("div", { class: "small muted" }, by && by !== row.model ? `→\u00a0${by}` : "", row.attempts > 1 && h("span", { class: "nowrap" }, ` · ${row.attempts} attempts`));
 }
 
 function cost(row) {

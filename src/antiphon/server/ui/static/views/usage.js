@@ -78,7 +78,7 @@ function makeChart(rows, chosen, slot) {
   });
   const legend = [...series].slice(0, SERIES.length).map(([name, index]) =>
     h("span", null, h("i", { class: SERIES[index] }), index === SERIES.length - 1 ? "others" : name));
-  return card(`${MEASURES.find(([name]) => name === chosen.of)?.[1] ?? "Tokens"} by ${slot}`,
+  return card([`${MEASURES.find(([name]) => name === chosen.of)?.[1] ?? "Tokens"} by ${slot} `, h("span", { class: "small muted" }, "UTC")],
     fitted(stackedBars(bars, SERIES, { height: 220, format }), `${chosen.of} by ${slot}`), h("p", { class: "legend small" }, legend));
 }
 
