@@ -20,9 +20,10 @@ import aiohttp
 
 from tests.support.commands import COMMAND, environment
 from tests.support.gateways import events_of
+from tests.support.prometheus_tools import scrape_sums
 from tests.support.stream_reader import StreamReader, open_stream
 from tests.support.upstream import HELLO, HELLO_WORLD, Connection, ReceivedRequest, upstream
-from tests.support.waiting import until
+from tests.support.waiting import until, until_async
 
 PATIENCE_S = 30.0
 MANY = 8
@@ -150,6 +151,29 @@ async def test_workers_share_the_store_and_a_dead_one_is_replaced(tmp_path: Path
         again = [await ask(workers, **body("echo/echo")) for _ in range(MANY)]
         assert {each["status"] for each in again} == {"completed"}
         assert len(workers.list_pids()) == 2
+
+
+async def test_the_metrics_of_all_workers_are_added_up(tmp_path: Path) -> None:
+    async with two_workers(tmp_path, "http://127.0.0.1:1/v1") as workers:
+        for _ in range(MANY):
+            await ask(workers, **body("echo/echo"))
+
+        async def are_counted() -> bool:
+            async with aiohttp.ClientSession() as client:
+                found = await scrape_sums(client, f"http://127.0.0.1:{workers.port}")
+            return found.get("antiphon_requests_total", 0) == MANY
+
+        for _ in range(MANY):  # whichever worker answers
+            await until_async(are_counted, "all requests are counted")
+        directories = {read_variable(pid) for pid in workers.list_pids()}
+    [directory] = directories
+    assert not os.path.exists(directory)  # noqa: ASYNC240 - it is gone with the parent
+
+
+def read_variable(pid: int) -> str:
+    """Read where a worker shares its metrics: the directory of a file that it has mapped."""
+    maps = Path(f"/proc/{pid}/maps").read_text()
+    return re.findall(r"(/\S+)/(?:counter|histogram|gauge_livesum)_\d+\.db", maps)[0]
 
 
 async def test_a_background_response_is_followed_and_cancelled_in_any_worker(

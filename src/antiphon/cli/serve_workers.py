@@ -20,6 +20,7 @@ from antiphon.server.log_output import open_log
 from antiphon.server.reload.engine_parts import make_checked_router
 from antiphon.server.serve import serve
 from antiphon.server.workers.listeners import bind_listeners
+from antiphon.server.workers.shared_metrics import share_metrics
 from antiphon.server.workers.supervisor import Supervisor
 from antiphon.server.workers.worker_process import Place
 
@@ -55,15 +56,17 @@ def serve_workers(
     server = config.server
     listeners = bind_listeners(server.host, server.port, count)
     port = listeners[0][0].getsockname()[1]
-    supervisor = Supervisor(
-        config,
-        listeners,
-        load=load_checked,
-        work=partial(_work, load_checked),
-        emit=emit,
-        announce=lambda: announce(port, names),
-    )
-    return supervisor.run()
+    with share_metrics() as forget:
+        supervisor = Supervisor(
+            config,
+            listeners,
+            load=load_checked,
+            work=partial(_work, load_checked),
+            emit=emit,
+            announce=lambda: announce(port, names),
+            on_end=forget,
+        )
+        return supervisor.run()
 
 
 def make_loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:

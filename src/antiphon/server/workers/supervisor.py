@@ -44,14 +44,16 @@ class Supervisor:
         work: Work,
         emit: Callable[[Entry], None],
         announce: Callable[[], None],
+        on_end: Callable[[int], object] = bool,
     ) -> None:
-        """`load` reads the configuration again, and raises `ConfigError` if it cannot be used."""
+        """`load` reads the configuration again, and raises `ConfigError` if it cannot be used.
+        `on_end` is called with the process id of every worker that has ended."""
         self._usable = self._wanted = config
         self._listeners = listeners
         self._load = load
         self._work = work
         self._emit = emit
-        self._announce = announce
+        self._announce, self._on_worker_end = announce, on_end
         places = range(1, len(listeners) + 1)
         self._serving: dict[int, WorkerProcess | None] = dict.fromkeys(places)
         self._not_before = dict.fromkeys(places, 0.0)
@@ -199,6 +201,7 @@ class Supervisor:
         for worker in tuple(self._workers.values()):
             if (code := worker.reap()) is not None:
                 del self._workers[worker.pid]
+                self._on_worker_end(worker.pid)
                 self._on_end(worker, code)
 
     def _on_end(self, worker: WorkerProcess, code: int) -> None:

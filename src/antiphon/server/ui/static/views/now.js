@@ -39,8 +39,9 @@ function makeTiles(now) {
   const failures = sum(now.minutes.map(([, failed]) => failed));
   const rate = sum(recent.map(([all]) => all)) / 5;
   const first = now.first_output_ms;
+  const running = Math.max(now.running, now.streams.length);  // the trace has those of other workers
   return [
-    tile("Running now", count(now.running), "requests in progress", now.running ? "active" : ""),
+    tile("Running now", count(running), "requests in progress", running ? "active" : ""),
     tile("Requests a minute", rate >= 10 ? count(Math.round(rate)) : rate.toFixed(1), `${plural(requests, "request")} in the last hour`),
     tile("Failures", count(failures), requests ? `${percent(failures, requests)} of the last hour` : "in the last hour", failures ? "bad" : ""),
     tile("To the first output", first ? duration(first.p50) : "–", first ? `95 % within ${duration(first.p95)}` : "nothing measured yet"),
