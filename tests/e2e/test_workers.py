@@ -173,7 +173,8 @@ async def test_the_metrics_of_all_workers_are_added_up(tmp_path: Path) -> None:
 def read_variable(pid: int) -> str:
     """Read where a worker shares its metrics: the directory of a file that it has mapped."""
     maps = Path(f"/proc/{pid}/maps").read_text()
-    return re.findall(r"(/\S+)/(?:counter|histogram|gauge_livesum)_\d+\.db", maps)[0]
+    found: list[str] = re.findall(r"(/\S+)/(?:counter|histogram|gauge_livesum)_\d+\.db", maps)
+    return found[0]
 
 
 async def test_a_background_response_is_followed_and_cancelled_in_any_worker(
