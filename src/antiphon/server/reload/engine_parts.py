@@ -34,6 +34,7 @@ from antiphon.observe.accounting import apply_limits, reload_costs
 from antiphon.observe.counters import LimitCounters
 from antiphon.observe.limits import check_limits
 from antiphon.observe.recorder import UsageRecorder
+from antiphon.observe.span_export import SpanExport
 from antiphon.pipeline.log import Entry
 from antiphon.providers.registry import Provider, build_providers
 from antiphon.search.searcher import open_searcher
@@ -55,6 +56,7 @@ class EngineParts:
     counters: LimitCounters
     """Behind the limits of clients."""
     usage: UsageRecorder
+    spans: SpanExport | None = None
     share: Share = share_nothing
     descriptions: DescriptionCache = field(default_factory=OrderedDict)
     read_pdfs: ReadPDFs | None = field(default_factory=make_pdf_reader)
@@ -84,6 +86,8 @@ class EngineParts:
         engine = self._make_engine(config, router, services)
         services.redactor.add(list_secrets(config, new))
         _forget(services, {*old, *new} - {provider.name for provider in same})
+        if self.spans is not None:
+            self.spans.add_providers(new)
         self.share(engine)
         return engine
 
