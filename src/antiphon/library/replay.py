@@ -25,8 +25,6 @@ from antiphon.wire.items import Document
 from antiphon.wire.response import Response
 from antiphon.wire.sse import NDJSONDecoder, event_to_dict
 
-_SEALED = "sealed"
-
 
 def replay(
     data: bytes,
@@ -62,20 +60,17 @@ def _translate(
     capabilities: Capabilities,
     client: str,
 ) -> list[Document]:
-    from antiphon.library.translator import Translator  # it loads cryptography and grammars
+    # Imported late: it loads cryptography and grammars.
+    from antiphon.library.replay_translator import ReplayTranslator
 
     provider, _, model = str(request.get("model") or "").rpartition("/")
     spec = Spec(name=provider, title=provider, dialect=dialect, capabilities=capabilities)
-    translator = Translator(request, provider=spec, model=model, client=client, seal=_hide_state)
+
+    translator = ReplayTranslator(request, provider=spec, model=model, client=client)
     if _is_complete_body(data, resolve(dialect).framer()):
         return translator.feed_whole(data)
     events = [event for chunk in _split_at(data, cuts) for event in translator.feed(chunk)]
     return events + translator.close()
-
-
-def _hide_state(*state: object) -> str:
-    """Stand for sealed state: the items that carry it are replayed, and their content is not."""
-    return _SEALED
 
 
 def _replay_stream(

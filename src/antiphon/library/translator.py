@@ -62,14 +62,12 @@ class Translator:
         history: Sequence[Mapping[str, Any]] = (),
         follow_ups: bool = False,
         client: str = OTHER.name,
-        seal: Seal | None = None,
         new_id: Callable[[str], str] | None = None,
         now: Callable[[], int] = lambda: 0,
     ) -> None:
         """`request` is the Responses request as a client sent it, `provider` the name of a provider
         or its data, `model` the provider's name of the model, if it differs. `history` holds the
-        items before `input`, `client` is the name of a client profile. `seal` turns the provider's
-        state into `encrypted_content`; without it, state is dropped.
+        items before `input`, `client` is the name of a client profile.
 
         By default, ids are numbered and times are 0. With `follow_ups`, an answer that should be
         corrected leaves the response open: `outbound` is the next request then.
@@ -78,7 +76,7 @@ class Translator:
         self._spec = provider if isinstance(provider, Spec) else _find_spec(provider)
         self._dialect = make_dialect(self._spec)
         self._follow_ups = follow_ups
-        self._profile, self._seal = PROFILES.get(client, OTHER), seal
+        self._profile = PROFILES.get(client, OTHER)
         self._plan = self._make_plan(history, model or self._request.model)
         self._bridge = self._make_bridge(new_id or number_ids(), now)
         self._pipeline = Pipeline(answer_stages(self._plan, self._profile))
@@ -97,19 +95,22 @@ class Translator:
             unseal=_open_nothing,
         )
 
+    def _make_seal(self) -> Seal | None:
+        """Make what turns a provider's state into `encrypted_content`; None: state is dropped."""
+        return None
+
     def _make_bridge(self, new_id: Callable[[str], str], now: Callable[[], int]) -> Bridge:
         plan = self._plan
         response = create_response(
             self._request, response_id=new_id("resp"), created_at=now(), used=plan.used
         )
-        describe = partial(self._dialect.describe, provider=plan.provider)
         machine = ResponseMachine(
             response,
             new_id=new_id,
             now=now,
             tools=plan.identities,
-            describe=describe,
-            seal=self._seal,
+            describe=partial(self._dialect.describe, provider=plan.provider),
+            seal=self._make_seal(),
             empty_arguments="{}",
         )
         filters = make_filters(plan, self._profile, new_id, reminders=self._follow_ups)

@@ -86,10 +86,14 @@ class EngineParts:
         engine = self._make_engine(config, router, services)
         services.redactor.add(list_secrets(config, new))
         _forget(services, {*old, *new} - {provider.name for provider in same})
-        if self.spans is not None:
-            self.spans.add_providers(new)
-        self.share(engine)
+        self._announce(engine)
         return engine
+
+    def _announce(self, engine: Engine) -> None:
+        """Tell others of the engine in effect: other processes, and spans of its providers."""
+        if self.spans is not None:
+            self.spans.add_providers(engine.router.providers)
+        self.share(engine)
 
     def _apply_limits(self, before: Engine, config: Config) -> Accounting:
         services = before.services
