@@ -10,7 +10,8 @@ import pytest
 from msgspec import structs
 
 from antiphon import replay
-from antiphon.config import ModelConfig, ProviderConfig
+from antiphon.cli.main import main
+from antiphon.config import ModelConfig, ProviderConfig, TraceConfig
 from antiphon.providers.registry import SPECS
 from tests.support.client_answers import post_request
 from tests.support.gateways import replaced, running, settings
@@ -118,3 +119,41 @@ async def test_a_replay_gives_what_the_client_received(
         assert comparable(events) == comparable(answer.events)
     else:
         assert comparable(events[-1]["response"]) == comparable(answer.response)
+
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+TYPES = {
+    ".sse": "text/event-stream",
+    ".ndjson": "application/x-ndjson",
+    ".eventstream": "application/vnd.amazon.eventstream",
+}
+DIALECTS = ("anthropic", "bedrock", "chat", "cohere", "gemini", "ollama", "responses")
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+async def test_a_traced_request_of_every_dialect_gives_what_its_client_received(
+    tmp_path: Path, dialect: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    [recorded] = GOLDEN.glob(f"{dialect}/parallel_calls/upstream.*")
+    tools: list[Document] = [
+        {"type": "function", "name": name, "parameters": {}, "strict": False}
+        for name in ("get_weather", "get_time")
+    ]
+
+    async def script(received: ReceivedRequest, connection: Connection) -> None:
+        await connection.head(content_type=TYPES[recorded.suffix])
+        await connection.send(recorded.read_bytes())
+        await connection.end()
+
+    async with upstream(script) as server:
+        entry = ProviderConfig(kind=dialect, base_url=server.url, api_keys=["k"])
+        trace = TraceConfig(path=str(tmp_path / "trace.db"), payloads=True)
+        config = replaced(settings(tmp_path), providers={"up": entry}, trace=trace)
+        async with running(config) as gateway:
+            request = {"model": "up/m", "input": "Hi", "tools": tools, "stream": True}
+            answer = await post_request(gateway, request)
+    assert answer.events[-1]["type"] == "response.completed"
+    status = main(["trace", "replay", answer.headers["x-request-id"], "--file", trace.path])
+    lines = capsys.readouterr().out.splitlines()
+    assert status == 0
+    assert comparable([json.loads(line) for line in lines]) == comparable(answer.events)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from msgspec import structs
 
-from antiphon.config import AttemptConfig, OtelConfig
+from antiphon.config import AttemptConfig, OtelConfig, ProviderConfig
 from antiphon.engine.accounting.ended_request import EndedRequest
 from tests.support.failing_providers import ScriptQueue, error
 from tests.support.gateways import running, settings
@@ -70,6 +70,22 @@ async def test_one_trace_reaches_from_the_client_to_every_attempt(tmp_path: Path
     assert receiver.resources[0]["service.name"] == "gw"
     assert receiver.headers[0]["x-key"] == "k"
     assert "secret" not in str(spans)
+
+
+async def test_a_provider_that_a_reload_adds_is_known_by_its_kind(tmp_path: Path) -> None:
+    with otlp_receiver() as receiver:
+        async with upstream(send_frames(HELLO_WORLD)) as provider:
+            before = structs.replace(
+                settings(tmp_path, provider.url), otel=OtelConfig(endpoint=receiver.url)
+            )
+            added = ProviderConfig(kind="mistral", base_url=provider.url, api_keys=["k"])
+            after = structs.replace(before, providers={**before.providers, "second": added})
+            async with running(before, load=lambda: after) as gateway:
+                assert gateway.gateway.reloader is not None
+                await gateway.gateway.reloader.reload()
+                assert (await gateway.post({"model": "second/m", "input": "Hi"}))[0] == 200
+    names = {each.attributes.get("gen_ai.provider.name") for each in receiver.spans}
+    assert "mistral_ai" in names
 
 
 async def test_without_an_endpoint_nothing_is_passed_on(tmp_path: Path) -> None:

@@ -123,3 +123,15 @@ async def test_a_fault_of_a_single_provider_names_it_too(tmp_path: Path) -> None
         _, headers, _ = await gateway.post({"model": "up/m", "input": "Hi"})
     [row] = read_trace(tmp_path / "trace.db", headers["x-request-id"]).errors
     assert (row.provider, row.model, row.reason) == ("up", "m", "out of order")
+
+
+async def test_the_software_of_a_client_is_known(tmp_path: Path) -> None:
+    async with (
+        upstream(send_frames(HELLO_WORLD)) as server,
+        running(settings(tmp_path, server.url)) as gateway,
+    ):
+        agent = {"user-agent": "OpenAI/Python 2.1"}
+        _, headers, _ = await gateway.post({"model": "up/m", "input": "Hi"}, **agent)
+    detail = read_trace(tmp_path / "trace.db", headers["x-request-id"])
+    assert detail.request is not None
+    assert (detail.request.client, detail.request.software) == ("local", "OpenAI/Python 2.1")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import AsyncIterator
 from contextlib import closing
@@ -102,7 +103,9 @@ async def attack(request: ReceivedRequest, connection: Connection) -> None:
 
 @pytest.fixture(scope="module")
 async def gateway(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Running]:
-    async with sample_gateway(tmp_path_factory.mktemp("attack"), script=attack) as gateway:
+    async with sample_gateway(
+        tmp_path_factory.mktemp("attack"), script=attack, models=[ATTACK]
+    ) as gateway:
         store = gateway.engine.services.tracer.store
         assert store is not None
         write_attack(store.path)
@@ -159,6 +162,20 @@ async def test_markup_of_a_provider_is_text_in_the_playground(
         await expect(page.locator(".answer .text")).to_contain_text("<img src=x")
         await expect(page.locator(".answer .reasoning")).to_contain_text("<script>")
         await page.get_by_text("Raw events (").click()
+        await expect_harmless(page)
+
+
+async def test_markup_in_a_provider_s_list_of_models_is_text(
+    tabs: BrowserTabs, gateway: Running
+) -> None:
+    async with tabs.open(gateway, "models?find=onerror") as page:
+        row = page.locator(".list tbody tr", has_text="<img src=x").first
+        await expect(row).to_contain_text("listed by the provider")
+        await expect_harmless(page)
+        await row.get_by_role("link", name="Try").click()
+        await expect(page.get_by_role("combobox", name="Model")).to_have_value(
+            re.compile(re.escape(ATTACK))
+        )
         await expect_harmless(page)
 
 

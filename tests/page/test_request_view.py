@@ -80,7 +80,7 @@ async def test_a_replay_hides_what_comes_later_and_ends(
 
 
 async def test_a_request_is_copied_and_sent_again(tabs: BrowserTabs, gateway: Running) -> None:
-    body = {**REQUEST, "input": "Isn't it?"}
+    body = {**REQUEST, "input": "Isn't it?", "metadata": {"team": "blue"}}
     id = await make_traced_request(gateway, body)
     async with tabs.open(gateway, f"requests/{id}") as page:
         await page.get_by_role("button", name="Copy as curl").click()
@@ -97,6 +97,31 @@ async def test_a_request_is_copied_and_sent_again(tabs: BrowserTabs, gateway: Ru
         await page.get_by_role("link", name="X-ray").click()
         await expect(page.locator("h1")).to_contain_text("fast")
         await expect(page.locator("header.head")).to_contain_text("client admin")
+        sent = page.locator(".entry.request")
+        for kept in ("metadata", "blue", "presence_penalty", "verbosity"):
+            await expect(sent).to_contain_text(kept)
+
+
+async def test_a_request_of_a_thread_is_sent_again_without_it(
+    tabs: BrowserTabs, gateway: Running
+) -> None:
+    body = {**REQUEST, "model": "fast", "store": True}
+    _, _, first = await gateway.post(body)
+    id = await make_traced_request(gateway, {**body, "previous_response_id": first["id"]})
+    async with tabs.open(gateway, f"playground?from={id}") as page:
+        await expect(page.locator(".banner")).to_contain_text("without previous_response_id")
+        await page.get_by_role("button", name="Send").click()
+        await expect(page.locator(".answer .pill")).to_have_text("completed")
+
+
+async def test_facts_name_the_software_and_the_tokens(tabs: BrowserTabs, gateway: Running) -> None:
+    id = await make_traced_request(gateway, {**REQUEST, "model": "fast"})
+    async with tabs.open(gateway, f"requests/{id}") as page:
+        facts = page.locator("dl.facts")
+        await expect(facts).to_contain_text("Client softwarePython/")
+        await expect(facts).to_contain_text("812 (79 % cached)")
+        await expect(facts).to_contain_text("First eventafter ")
+        await expect(facts).to_contain_text("Costunknown")
 
 
 async def test_without_payloads_the_page_says_how_to_keep_them(
@@ -107,6 +132,7 @@ async def test_without_payloads_the_page_says_how_to_keep_them(
         async with tabs.open(gateway, f"requests/{id}") as page:
             await expect(page.locator(".empty")).to_contain_text("payloads = true")
             await expect(page.locator(".chart .attempt")).to_have_count(4)
+            await expect(page.locator(".chart .lane")).to_have_count(0)
             diagnostics = page.get_by_role("table", name="Diagnostics")
             await expect(diagnostics).to_contain_text("presence_penalty")
             await expect(page.locator("main")).not_to_contain_text("What is a canon")

@@ -11,7 +11,9 @@ import pytest
 from playwright.async_api import expect
 
 from tests.support.gateways import Running
-from tests.support.pages.sample_gateway import REQUEST, HeldAnswers, sample_gateway
+from tests.support.pages.contrast import find_faint_texts
+from tests.support.pages.keyboard import list_stops, press_through
+from tests.support.pages.sample_gateway import LISTED, REQUEST, HeldAnswers, sample_gateway
 from tests.support.pages.samples import make_usage, seed_trace
 from tests.support.pages.watched import (
     THEMES,
@@ -21,6 +23,7 @@ from tests.support.pages.watched import (
     overflow,
 )
 
+REQUESTS = 10_000
 VIEWS = {
     "now": ("Now", ".lights li"),
     "requests": ("Requests", ".list tbody tr"),
@@ -46,7 +49,7 @@ async def sample(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Samp
     async with sample_gateway(tmp_path_factory.mktemp("views"), script=answers) as gateway:
         store = gateway.engine.services.tracer.store
         assert store is not None
-        await asyncio.to_thread(seed_trace, store.path, int(time.time() * 1000), 200)
+        await asyncio.to_thread(seed_trace, store.path, int(time.time() * 1000), REQUESTS)
         await gateway.engine.services.store.usage.add(make_usage(int(time.time()), 10))
         yield Sample(gateway, await make_traced_request(gateway, REQUEST), answers)
 
@@ -63,9 +66,23 @@ async def test_a_view_is_complete(
         await expect(page.locator(content).first).to_be_visible()
         await expect(page.locator("h1")).to_have_text(title)
         assert await overflow(page) <= 0
+        assert await find_faint_texts(page) == []
         colour = await page.evaluate("getComputedStyle(document.body).backgroundColor")
         is_dark = int(colour.split("(")[1].split(",")[0]) < 100
         assert is_dark == (theme == "dark")
+
+
+@pytest.mark.parametrize("view", VIEWS)
+async def test_every_control_of_a_view_is_reached_by_keyboard(
+    tabs: BrowserTabs, sample: Sample, view: str
+) -> None:
+    path = view.replace("ID", sample.request_id)
+    async with tabs.open(sample.gateway, path) as page:
+        await expect(page.locator(VIEWS[view][1]).first).to_be_visible(timeout=15_000)
+        stops = await list_stops(page, 40)
+        assert stops
+        await page.locator("main").focus()
+        assert await press_through(page, len(stops)) == stops
 
 
 async def test_the_chosen_theme_is_kept(tabs: BrowserTabs, sample: Sample) -> None:
@@ -110,13 +127,19 @@ async def test_usage_is_grouped_by_the_address(tabs: BrowserTabs, sample: Sample
     async with tabs.open(sample.gateway, "usage?by=client&of=cost") as page:
         await expect(page.locator(".list th").first).to_have_text("Client")
         await expect(page.locator(".list tbody tr", has_text="build-server")).to_have_count(1)
+        for measure in ("Failures", "Cached tokens"):
+            await page.get_by_role("link", name=measure, exact=True).click()
+            await expect(page.locator(".card h2").first).to_have_text(f"{measure} by day UTC")
+        await page.get_by_role("link", name="Cost", exact=True).click()
         await page.get_by_role("link", name="provider", exact=True).click()
         await expect(page.locator(".list th").first).to_have_text("Provider")
         assert "by=provider" in page.url
         assert "of=cost" in page.url
         async with page.expect_download() as download:
             await page.get_by_role("link", name="CSV").click()
-        assert (await download.value).suggested_filename == "antiphon-usage.csv"
+        csv = await download.value
+        assert csv.suggested_filename == "antiphon-usage.csv"
+        assert (await csv.path()).read_text().startswith("day,client,model,provider,requests,")
 
 
 async def test_models_are_found_by_words(tabs: BrowserTabs, sample: Sample) -> None:
@@ -128,6 +151,13 @@ async def test_models_are_found_by_words(tabs: BrowserTabs, sample: Sample) -> N
         assert page.url.endswith("/ui/models?find=smart")
         await page.get_by_role("link", name="Try").click()
         await expect(page.get_by_role("combobox", name="Model")).to_have_value("smart")
+
+
+async def test_models_of_a_provider_s_own_list_appear(tabs: BrowserTabs, sample: Sample) -> None:
+    async with tabs.open(sample.gateway, f"models?find={LISTED}") as page:
+        rows = page.locator(".list tbody tr")
+        await expect(rows).to_have_count(2)  # one for each provider
+        await expect(rows.first).to_contain_text("listed by the provider")
 
 
 async def test_a_provider_is_tested(tabs: BrowserTabs, sample: Sample) -> None:

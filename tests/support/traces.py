@@ -44,8 +44,8 @@ def stream(id: str, blob: bytes = b"data: 1\n\n", kind: Any = "raw", **changes: 
     return TraceStream(request_id=id, kind=kind, blob=blob, **changes)
 
 
-def finish(id: str, status: str = "completed") -> TraceFinish:
-    return TraceFinish(request_id=id, status=status, duration_ms=12)
+def finish(id: str, status: str = "completed", **changes: Any) -> TraceFinish:
+    return TraceFinish(request_id=id, status=status, duration_ms=12, **changes)
 
 
 def read_trace(path: Path, id: str) -> TraceDetail:

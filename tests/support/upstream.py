@@ -85,8 +85,6 @@ class Connection:
             pass
 
 
-_NO_MODELS = b'HTTP/1.1 200 OK\r\ncontent-length: 11\r\nconnection: close\r\n\r\n{"data":[]}'
-
 Script: TypeAlias = Callable[[ReceivedRequest, Connection], Awaitable[None]]
 
 
@@ -99,10 +97,12 @@ class Upstream:
 
 
 @asynccontextmanager
-async def upstream(script: Script) -> AsyncIterator[Upstream]:
+async def upstream(script: Script, models: Sequence[str] = ()) -> AsyncIterator[Upstream]:
     """Run the script for every request; no task outlives the block.
 
-    Model discovery asks whenever it wants to: it gets an empty list and is not counted."""
+    Model discovery asks whenever it wants to: it gets the list `models` and is not counted."""
+    listed = json.dumps({"data": [{"id": name} for name in models]}).encode()
+    head = f"HTTP/1.1 200 OK\r\ncontent-length: {len(listed)}\r\nconnection: close\r\n\r\n"
     tasks: set[asyncio.Task[Any]] = set()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -113,7 +113,7 @@ async def upstream(script: Script) -> AsyncIterator[Upstream]:
         try:
             while (asked := await _read_request(reader)) is not None:
                 if asked.path.endswith("/models"):
-                    writer.write(_NO_MODELS)
+                    writer.write(head.encode() + listed)
                     break
                 state.open_connections += not is_counted
                 is_counted = True

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,17 +30,12 @@ from antiphon.cli.terminal import (
     write_json_lines,
 )
 from antiphon.config import Config, inspect_config, suggest
-from antiphon.engine.compaction.model import check_compaction_model
-from antiphon.engine.media.image_description import check_vision_model
-from antiphon.engine.routing import inspect_routes, list_targets
-from antiphon.errors import AntiphonError, ConfigError
-from antiphon.observe.limits import check_limits
+from antiphon.engine.routing import list_targets
+from antiphon.errors import AntiphonError
 from antiphon.pipeline.printable import printable
-from antiphon.providers.registry import Provider, inspect_providers
-from antiphon.server.auth import reject_open_bind
-from antiphon.server.capsule_key import require_shared_key
-from antiphon.server.clients import make_profile_resolver
-from antiphon.store.url import hide_password, open_store
+from antiphon.providers.registry import Provider
+from antiphon.server.reload.config_problems import find_config_problems
+from antiphon.store.url import hide_password
 
 _EPILOG = """\
 examples:
@@ -103,52 +98,11 @@ def _check_config(explicit: str | None) -> CheckedConfig:
     """Find whatever `antiphon serve` would reject, all at once, without creating any file."""
     path = find_config_path(explicit)
     config, found = (Config(), []) if path is None else inspect_config(path, os.environ)
-    providers, invalid = inspect_providers(config, os.environ)
-    router, unroutable = inspect_routes(config, providers)
-    later = [*invalid, *unroutable]
-    for check in (
-        lambda: check_vision_model(config, router),
-        lambda: check_compaction_model(config, router),
-        lambda: make_profile_resolver(config),
-        lambda: check_limits(config),
-        lambda: reject_open_bind(config.server.host, config.server.api_keys),
-        lambda: open_store(resolve_store_url(config), now=lambda: 0),
-        lambda: require_shared_key(config),
-        lambda: check_files(config, os.environ),
-    ):
-        later += _find_problem(check)
-    failed = {each.path[1] for each in [*found, *invalid] if each.path[:1] == ("providers",)}
-    problems = [*found, *(each for each in later if not _follows(each, found, failed, config))]
-    return CheckedConfig(
-        path,
-        config,
-        list(providers.values()),
-        list(dict.fromkeys(each.message for each in problems)),
-        list(_find_warnings(config, providers)),
-    )
-
-
-def _find_problem(check: Callable[[], object]) -> list[ConfigError]:
-    try:
-        check()
-    except ConfigError as error:
-        return [error]
-    except AntiphonError as error:  # such as a store whose URL has no scheme that is known
-        return [ConfigError(error.message)]
-    return []
-
-
-def _follows(
-    problem: ConfigError, found: Sequence[ConfigError], failed: Collection[str], config: Config
-) -> bool:
-    """Whether a problem only follows from others: a provider that is invalid is missing later."""
-    path = problem.path
-    if path[:1] == ("providers",):
-        return any(each.path[:2] == path[:2] for each in found)
-    if path == ("default_provider",):
-        return config.default_provider in failed
-    targets = {target for at, target in list_targets(config) if at == path}
-    return bool(targets) and all(target.partition("/")[0] in failed for target in targets)
+    own = (lambda: check_files(config, os.environ),)
+    inspected = find_config_problems(config, found, os.environ, own)
+    providers = inspected.providers
+    warnings = list(_find_warnings(config, providers))
+    return CheckedConfig(path, config, list(providers.values()), inspected.problems, warnings)
 
 
 def _find_warnings(config: Config, providers: Mapping[str, Provider]) -> Iterator[str]:

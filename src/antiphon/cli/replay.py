@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from rich.text import Text
 from antiphon.cli.terminal import is_terminal, make_console, write_json_lines
 from antiphon.core.client_profile import OTHER, PROFILES
 from antiphon.core.plan.plan import Capabilities
+from antiphon.dialects.detect import detect_dialect
 from antiphon.dialects.dialect import DIALECTS
 from antiphon.errors import UnreadableFile
 from antiphon.library.replay import replay
@@ -35,9 +36,8 @@ examples:
   antiphon replay upstream.sse                       one event per line
   antiphon replay upstream.sse | jq -r .type         only the event names
   antiphon replay --request request.json answer.json a JSON body, with its request
-  antiphon trace show ID --stream request > request.json
-  antiphon trace show ID --stream raw | antiphon replay --request request.json -
-                                                     what the client of a traced request received
+  antiphon trace show ID --stream raw | antiphon replay -
+  antiphon trace replay ID                           what the client of a traced request received
 """
 
 
@@ -51,9 +51,8 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", help="the recording; - for standard input")
     parser.add_argument(
         "--dialect",
-        default="chat",
         choices=sorted(DIALECTS),
-        help="API dialect of the provider (default: %(default)s)",
+        help="API dialect of the provider (default: the one that the recording looks like)",
     )
     parser.add_argument(
         "--request",
@@ -73,20 +72,26 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     request = _read_request(args.request) if args.request else {}
+    data = _read_bytes(args.file)
     events = replay(
-        _read_bytes(args.file),
-        dialect=args.dialect,
+        data,
+        dialect=args.dialect or detect_dialect(data),
         request=request,
         capabilities=_find_capabilities(request.get("model")),
         client=args.client,
     )
+    write_events(events)
+    return 0
+
+
+def write_events(events: Sequence[Mapping[str, Any]]) -> None:
+    """Write events: one short line each on a terminal, JSON lines in a pipe."""
     if not is_terminal():
         write_json_lines(events)
-        return 0
+        return
     console = make_console()
     for event in events:
         console.print(_format_event(event), overflow="ellipsis", no_wrap=True)
-    return 0
 
 
 def _read_bytes(name: str) -> bytes:

@@ -14,13 +14,13 @@ from antiphon.cli.terminal import print_error
 from antiphon.config import Config
 from antiphon.engine.routing import Router
 from antiphon.errors import AntiphonError, ConfigError
-from antiphon.observe.shared_metrics import forget_process, shared_metrics
 from antiphon.pipeline.log import Entry
 from antiphon.server.auth import reject_open_bind
 from antiphon.server.log_output import open_log
 from antiphon.server.reload.engine_parts import make_checked_router
 from antiphon.server.serve import serve
 from antiphon.server.workers.listeners import bind_listeners
+from antiphon.server.workers.shared_metrics import share_metrics
 from antiphon.server.workers.supervisor import Supervisor
 from antiphon.server.workers.worker_process import Place
 
@@ -56,16 +56,16 @@ def serve_workers(
     server = config.server
     listeners = bind_listeners(server.host, server.port, count)
     port = listeners[0][0].getsockname()[1]
-    supervisor = Supervisor(
-        config,
-        listeners,
-        load=load_checked,
-        work=partial(_work, load_checked),
-        emit=emit,
-        announce=lambda: announce(port, names),
-        on_end=forget_process,
-    )
-    with shared_metrics(os.environ):
+    with share_metrics() as forget:
+        supervisor = Supervisor(
+            config,
+            listeners,
+            load=load_checked,
+            work=partial(_work, load_checked),
+            emit=emit,
+            announce=lambda: announce(port, names),
+            on_end=forget,
+        )
         return supervisor.run()
 
 

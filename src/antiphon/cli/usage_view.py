@@ -80,8 +80,14 @@ def format_count(count: int) -> str:
 def format_cost(row: UsageRow) -> str:
     """Format a cost; a part that is unknown makes it a lower bound, or a question mark."""
     if row.cost is not None:
-        return f"${row.cost:,.4f}" if 0 < row.cost < 1 else f"${row.cost:,.2f}"
-    return f"≥ ${row.known_cost:,.2f}" if row.known_cost else "?"
+        return _format_dollars(row.cost)
+    return f"≥ {_format_dollars(row.known_cost)}" if row.known_cost else "?"
+
+
+def _format_dollars(amount: float) -> str:
+    """Format dollars with as many digits as a small amount needs: it is not nothing."""
+    digits = 2 if amount == 0 or amount >= 1 else 4 if amount >= 0.01 else 6
+    return f"${amount:,.{digits}f}"
 
 
 def _format_seconds(ms: float | None) -> str:

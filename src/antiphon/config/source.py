@@ -45,8 +45,9 @@ class ConfigSource:
 
     def syntax_error(self, problem: str) -> ConfigError:
         found = re.search(r" \(at line (\d+), column \d+\)$", problem)
-        line, reason = (f":{found[1]}", problem[: found.start()]) if found else ("", problem)
-        return ConfigError(f"{self.name}{line}: not valid TOML: {reason}")
+        line = found[1] if found else max(1, len(self._lines))  # "at end of document"
+        reason = problem[: found.start()] if found else problem
+        return ConfigError(f"{self.name}:{line}: not valid TOML: {reason}")
 
     def find_line(self, path: list[str], *, exact: bool = False) -> int | None:
         """Find the line of a key, or of the innermost table around it; `exact`: of the key."""

@@ -19,6 +19,7 @@ from antiphon.core.faults.fault import ProviderFault, is_permanent
 ALL_CLIENTS = "*"
 """The name in the configuration for overrides that apply to every client."""
 
+_MAX_SOFTWARE = 100  # characters
 _UNDERSTOOD_STATUSES = frozenset({400, 408, 425, 426, 429})
 """4xx statuses that need no change: 400 is final already, the others may be retried."""
 
@@ -32,6 +33,8 @@ class Profile(Struct, frozen=True, kw_only=True):
     keepalive: Literal["event", "comment"] = "event"
     optional_tools: frozenset[str] = frozenset()
     """Hosted tools that the client sends unasked: left out, not refused, if nobody can run them."""
+    software: str = ""
+    """The client's own name and version, as its headers have them; for the trace."""
 
     def status(self, status: int, *, permanent: bool = False) -> int:
         """The HTTP status for this client; `permanent` where the status itself does not show it."""
@@ -94,6 +97,14 @@ def resolve_profile(originator: str, user_agent: str, overrides: Overrides) -> P
         }
         profile = structs.replace(profile, **override)
     return profile
+
+
+def name_software(originator: str, user_agent: str) -> str:
+    """Return the name and version that a client gives itself, without comments such as its system;
+    its profile can be found by it."""
+    known = user_agent.lower().startswith(originator.lower())
+    text = (user_agent if known else f"{originator} {user_agent}").partition(" (")[0]
+    return "".join(filter(str.isprintable, text))[:_MAX_SOFTWARE].strip()
 
 
 # Diagnostics

@@ -6,7 +6,7 @@ rejected is rejected here; nothing is acquired before the run is entered.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple, TypeAlias
@@ -80,6 +80,8 @@ class Engine:
     reconfigure: Callable[[Config], Engine] | None = None
     """Makes the engine of another configuration, beside this one; raises `ConfigError`. None where
     the configuration cannot change."""
+    before_reload: Callable[[Config], Awaitable[None]] | None = None
+    """Reads from the store what the engine of another configuration must know."""
 
     @property
     def active(self) -> ActiveRuns:

@@ -101,9 +101,11 @@ class Services:
 
     def new_trace(self, prepared: PreparedRequest) -> RunTrace:
         """Make the trace of a run that begins now."""
-        headers, clock = prepared.caller.trace_headers, self.runtime.monotonic
-        facts, load_ms = prepared.facts(), prepared.load_ms
-        return RunTrace(self.tracer, facts, clock, self.accounting, headers, load_ms)
+        caller, clock = prepared.caller, self.runtime.monotonic
+        facts, load_ms, headers = prepared.facts(), prepared.load_ms, caller.trace_headers
+        trace = RunTrace(self.tracer, facts, clock, self.accounting, headers, load_ms)
+        trace.software = caller.profile.software
+        return trace
 
 
 class Caller(Struct, frozen=True):

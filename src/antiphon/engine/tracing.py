@@ -151,6 +151,9 @@ class FailureRecord(Struct, frozen=True):
 class RunTrace:
     """Everything one run records: its request row in `begin`, its outcome in `finish`."""
 
+    software = ""
+    """The name and version of the client's software."""
+
     def __init__(
         self,
         tracer: Tracer,
@@ -201,7 +204,8 @@ class RunTrace:
 
     def begin(self, skipped: Iterable[tuple[Target, str]] = ()) -> None:
         """Record the request, and targets that cannot serve it; `finish` or `abort` must follow."""
-        self._tracer.record(TraceRequest(received_at_ms=self._began_ms, **self.facts))
+        facts = {"software": self.software, **self.facts}
+        self._tracer.record(TraceRequest(received_at_ms=self._began_ms, **facts))
         for target, reason in skipped:
             self.skip_target(target, reason)
 

@@ -60,11 +60,13 @@ def _translate(
     capabilities: Capabilities,
     client: str,
 ) -> list[Document]:
-    from antiphon.library.translator import Translator  # it loads cryptography and grammars
+    # Imported late: it loads cryptography and grammars.
+    from antiphon.library.replay_translator import ReplayTranslator
 
     provider, _, model = str(request.get("model") or "").rpartition("/")
     spec = Spec(name=provider, title=provider, dialect=dialect, capabilities=capabilities)
-    translator = Translator(request, provider=spec, model=model, client=client)
+
+    translator = ReplayTranslator(request, provider=spec, model=model, client=client)
     if _is_complete_body(data, resolve(dialect).framer()):
         return translator.feed_whole(data)
     events = [event for chunk in _split_at(data, cuts) for event in translator.feed(chunk)]

@@ -23,6 +23,7 @@ from antiphon.core.history.capsule import Opened, Unopened
 from antiphon.core.plan.plan import Plan
 from antiphon.core.planning.make_plan import make_plan
 from antiphon.core.planning.next_round import FinishedRound, plan_next_round
+from antiphon.core.stream.blocks import Seal
 from antiphon.core.stream.machine import ResponseMachine
 from antiphon.core.stream.numbered_ids import number_ids
 from antiphon.errors import InvalidRequest
@@ -94,18 +95,22 @@ class Translator:
             unseal=_open_nothing,
         )
 
+    def _make_seal(self) -> Seal | None:
+        """Make what turns a provider's state into `encrypted_content`; None: state is dropped."""
+        return None
+
     def _make_bridge(self, new_id: Callable[[str], str], now: Callable[[], int]) -> Bridge:
         plan = self._plan
         response = create_response(
             self._request, response_id=new_id("resp"), created_at=now(), used=plan.used
         )
-        describe = partial(self._dialect.describe, provider=plan.provider)
         machine = ResponseMachine(
             response,
             new_id=new_id,
             now=now,
             tools=plan.identities,
-            describe=describe,
+            describe=partial(self._dialect.describe, provider=plan.provider),
+            seal=self._make_seal(),
             empty_arguments="{}",
         )
         filters = make_filters(plan, self._profile, new_id, reminders=self._follow_ups)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import replace
 
 from antiphon.config import Config
 from antiphon.engine.runtime import Runtime
 from antiphon.engine.tracing import Accounting
-from antiphon.observe.counters import LimitCounters, MemoryLimitCounters
-from antiphon.observe.limits import ClientLimiter
+from antiphon.observe.counters import LimitCounters, MemoryLimitCounters, list_periods
+from antiphon.observe.limits import ClientLimiter, limits_cost
 from antiphon.observe.recorder import UsageRecorder
 from antiphon.observe.redis_counters import RedisLimitCounters
 from antiphon.pipeline.log import Entry
@@ -62,5 +63,19 @@ async def load_costs(store: Store, counters: LimitCounters, now: float) -> None:
     """Count what clients have spent this month, so that a restart does not forget it."""
     hour = int(now) // HOUR_S
     rows = await store.usage.read(hour - _MONTH_HOURS, hour)
+    spent: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for key, counts in rows.items():
-        counters.add_cost(key.client, key.hour * HOUR_S, counts[_COST])
+        for period in list_periods(key.hour * HOUR_S):
+            spent[key.client][period] += counts[_COST]
+    for client, periods in spent.items():
+        counters.note_spent(client, periods)
+
+
+async def reload_costs(
+    config: Config, usage: UsageRecorder, store: Store, counters: LimitCounters, now: float
+) -> None:
+    """Count what clients have spent before another configuration limits it: clients without limits
+    are counted in the store alone. Raises `StoreError`."""
+    if any(map(limits_cost, config.limits.clients.values())):
+        await usage.flush()
+        await load_costs(store, counters, now)

@@ -7,7 +7,7 @@ twice the limit. Days and months are those of UTC.
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Literal, Protocol, TypeAlias
 
@@ -50,8 +50,9 @@ class LimitCounters(Protocol):
         """Count what a request has used; it runs no longer. Must not block: an implementation on a
         network sends it later."""
 
-    def add_cost(self, client: str, at: float, cost: int) -> None:
-        """Count what was spent before the process started, at a Unix time."""
+    def note_spent(self, client: str, spent: Mapping[str, int]) -> None:
+        """Count at least what the store says that a client has spent, by month and by day
+        (`list_periods`)."""
 
     async def close(self) -> None:
         """Send what is still to be sent."""
@@ -124,15 +125,21 @@ class MemoryLimitCounters:
         if tokens:
             counts.tokens.add(self._monotonic(), tokens)
         if cost:
-            self.add_cost(client, self._epoch_s(), cost)
+            spent = self._current_spent(client)
+            for period in list_periods(self._epoch_s()):
+                spent[period] = spent.get(period, 0) + cost
 
-    def add_cost(self, client: str, at: float, cost: int) -> None:
+    def note_spent(self, client: str, spent: Mapping[str, int]) -> None:
+        known = self._current_spent(client)
+        for period in list_periods(self._epoch_s()):
+            known[period] = max(known.get(period, 0), spent.get(period, 0))
+
+    def _current_spent(self, client: str) -> dict[str, int]:
+        """Return what a client has spent, without earlier months and days."""
         current, spent = list_periods(self._epoch_s()), self._clients[client].spent
         for period in [period for period in spent if period not in current]:
             del spent[period]
-        for period in list_periods(at):
-            if period in current:
-                spent[period] = spent.get(period, 0) + cost
+        return spent
 
     async def close(self) -> None:
         return

@@ -58,6 +58,7 @@ class Gauges:
             "antiphon_trace_lost_rows", "Trace rows that were lost.", ("reason",), registry=registry
         )
         self._counted = TraceLoss()
+        self._providers: set[str] = set()
 
     def _add(self, name: str, description: str, *labels: str) -> Gauge:
         return Gauge(
@@ -71,10 +72,11 @@ class Gauges:
     def set(self, readings: Readings) -> None:
         """Show these readings from now on."""
         self._running.set(readings.running)
-        for provider, number in readings.resting_keys.items():
-            self._keys.labels(provider).set(number)
-        for provider, is_open in readings.open_breakers.items():
-            self._breakers.labels(provider).set(is_open)
+        for provider in self._providers | readings.resting_keys.keys():
+            # One that a reload has removed stays a series, with nothing that rests.
+            self._keys.labels(provider).set(readings.resting_keys.get(provider, 0))
+            self._breakers.labels(provider).set(readings.open_breakers.get(provider, False))
+        self._providers |= readings.resting_keys.keys()
         self._queued.labels("trace").set(readings.trace_queue)
         self._queued.labels("usage").set(readings.usage_queue)
         self._count_lost(readings.lost)

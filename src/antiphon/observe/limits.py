@@ -55,7 +55,7 @@ class ClientLimiter:
             return
         tokens = 0 if request.usage is None else request.usage.total_tokens
         self._counters.release(request.client, request.request_id, tokens, request.cost or 0)
-        if request.cost is None and _limits_cost(limits):
+        if request.cost is None and limits_cost(limits):
             self._report_unknown_price(request)
 
     def withdraw(self, client: str, request_id: str) -> None:
@@ -128,7 +128,8 @@ def check_limits(config: Config) -> None:
     )
 
 
-def _limits_cost(limits: ClientLimitConfig) -> bool:
+def limits_cost(limits: ClientLimitConfig) -> bool:
+    """Whether a client has a limit of cost."""
     return limits.cost_per_day is not None or limits.cost_per_month is not None
 
 

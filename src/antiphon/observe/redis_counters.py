@@ -7,6 +7,7 @@ wait for it: each process counts by itself, and tries the server again a second 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from typing import Any
 
 from antiphon.config import ClientLimitConfig, SharedConfig
@@ -136,9 +137,9 @@ class RedisLimitCounters:
         if self._flushing is None or self._flushing.done():
             self._flushing = asyncio.get_running_loop().create_task(self._flush())
 
-    def add_cost(self, client: str, at: float, cost: int) -> None:
+    def note_spent(self, client: str, spent: Mapping[str, int]) -> None:
         """Count it in this process: the counters of the server have it already, or are lower."""
-        self._memory.add_cost(client, at, cost)
+        self._memory.note_spent(client, spent)
 
     async def close(self) -> None:
         if self._flushing is not None:

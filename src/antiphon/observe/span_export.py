@@ -25,6 +25,7 @@ class SpanExport(Protocol):
     """Exports the spans of requests until it is closed."""
 
     def observe(self, ended: Sequence[EndedRequest]) -> None: ...
+    def add_providers(self, providers: Mapping[str, Provider]) -> None: ...
     async def close(self) -> None: ...
 
 
@@ -69,13 +70,14 @@ class _OTLPExport:
             timeout=TIMEOUT_S,
         )
         self._processor = BatchSpanProcessor(exporter, max_queue_size=QUEUE_SPANS)
-        self._make = SpanFactory(config.service_name, providers).make
+        self._factory = SpanFactory(config.service_name, providers)
+        self.add_providers = self._factory.add_providers
         self._log = LogForwarder(emit)
         logging.getLogger(_LOGGER).addHandler(self._log)
 
     def observe(self, ended: Sequence[EndedRequest]) -> None:
         for request in ended:
-            for span in self._make(request):
+            for span in self._factory.make(request):
                 self._processor.on_end(span)
 
     async def close(self) -> None:

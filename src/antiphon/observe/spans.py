@@ -47,7 +47,12 @@ class SpanFactory:
 
     def __init__(self, service_name: str, providers: Mapping[str, Provider]) -> None:
         self._resource = Resource.create({"service.name": service_name})
-        self._providers = {name: _describe_provider(each) for name, each in providers.items()}
+        self._providers: dict[str, _Attributes] = {}
+        self.add_providers(providers)
+
+    def add_providers(self, providers: Mapping[str, Provider]) -> None:
+        """Know the providers of another configuration; requests of the one before may still end."""
+        self._providers |= {name: _describe_provider(each) for name, each in providers.items()}
 
     def make(self, request: EndedRequest) -> Iterator[ReadableSpan]:
         """Make all spans of a request; none, if its trace is not sampled."""

@@ -108,9 +108,8 @@ class Application:
             headers.get("originator", ""), headers.get("user-agent", "")
         )
         locale = negotiate_locale(headers.get("accept-language", ""), service.config.locale)
-        has_run = False
+        has_run, caller = False, Caller("", request_id, profile, locale)
         try:
-            caller = Caller("", request_id, profile, locale)
             response = await self._respond(service, http, caller, received)
         except LimitExceeded as error:
             response = limit_exceeded_response(error, profile)
@@ -127,7 +126,7 @@ class Application:
         if response.status >= 400:
             adapt_status(response, profile)
             if not has_run and _is_recorded(http, received):
-                record_rejection(service.engine.services, request_id, received, response)
+                record_rejection(service.engine.services, caller, received, response)
         if self.state.is_retiring:
             response.close_connection = True
         response.headers["x-request-id"] = request_id

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from antiphon.engine.fault_report import clean_text
-from antiphon.engine.services import Services
+from antiphon.engine.services import Caller, Services
 from antiphon.server.endpoints.context import Received
 from antiphon.server.http import HTTPResponse
 from antiphon.store.trace.rows import TraceError, TraceFinish, TraceRequest
@@ -17,10 +17,10 @@ _MAX_NAME = 200
 
 
 def record_rejection(
-    services: Services, request_id: str, received: Received, response: HTTPResponse
+    services: Services, caller: Caller, received: Received, response: HTTPResponse
 ) -> None:
     """Record a request and the error it was answered with, without what that quotes of it."""
-    record, error = services.tracer.record, _read_error(response)
+    record, error, request_id = services.tracer.record, _read_error(response), caller.request_id
     texts = received.texts()
     row = TraceError(
         request_id=request_id,
@@ -33,6 +33,7 @@ def record_rejection(
             request_id=request_id,
             received_at_ms=services.runtime.now_ms(),
             client=received.client or None,
+            software=caller.profile.software,
             **_read_request(received.document or {}),
         )
     )

@@ -69,7 +69,7 @@ async def open_engine(
                 sealer=sealer,
                 accounting=usage.accounting,
             )
-        parts = EngineParts(services, session, environment, counters)
+        parts = EngineParts(services, session, environment, counters, usage, spans)
         async with _closing(Engine(router, services), parts, usage, spans):
             engine = parts.make_engine(config, router)
             async with open_sharing(config.shared, engine) as parts.share:

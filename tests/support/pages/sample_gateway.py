@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,8 @@ from tests.support.upstream import Connection, ReceivedRequest, upstream
 
 ANSWER = "A canon is a melody that several voices sing one after another, each a little later."
 THINKING = "The question is about music. A short definition is enough."
+LISTED = "preview-model"
+"""A model that only the providers' own lists name."""
 BUSY = "The engine is currently overloaded, please try again later"
 
 _CONFIG = """\
@@ -118,8 +120,10 @@ async def sample_gateway(
     server: str = "",
     script: Any = answer,
     name: str = "",
+    models: Sequence[str] = (LISTED,),
 ) -> AsyncIterator[Running]:
-    async with upstream(script) as provider:
+    """Run it; `models` is what the list of each provider names."""
+    async with upstream(script, models) as provider:
         path = directory / "antiphon.toml"
         kept = "true" if payloads else "false"
         text = _CONFIG.format(url=provider.url, directory=directory, payloads=kept, server=server)

@@ -88,6 +88,8 @@ def test_a_terminal_shows_providers_aliases_and_settings(
         ('[store]\nurl = "mysql://x"', "'mysql://x' is not a supported store URL"),
         ('[vision]\nmodel = "a/b"', "antiphon.toml:2: vision.model: The model 'a/b' does not"),
         ("[clients.codexx]\n", "antiphon.toml:1: clients.codexx: there is no such profile"),
+        ("[limits.bob]\n", "antiphon.toml:1: limits.bob: there is no client key 'bob'"),
+        ('[shared]\nurl = "http://x"', "antiphon.toml:2: shared.url: must begin with redis://"),
         ("[server\n", "antiphon.toml:1: not valid TOML"),
     ],
 )

@@ -76,6 +76,8 @@ def test_counts_have_three_digits(count: int, text: str) -> None:
     [
         ({"cost": 0.0}, "$0.00"),
         ({"cost": 0.0123}, "$0.0123"),
+        ({"cost": 0.000021}, "$0.000021"),
+        ({"cost": None, "known_cost": 0.0005}, "≥ $0.000500"),
         ({"cost": 1234.5}, "$1,234.50"),
         ({"cost": None, "known_cost": 0.0}, "?"),
         ({"cost": None, "known_cost": 3.0}, "≥ $3.00"),

@@ -218,7 +218,8 @@ def test_a_missing_secret_is_rejected_and_no_secret_is_quoted(text: str, message
         ("[server]\nport 3", "antiphon.toml:2"),
         ("[log]\n[log]", "antiphon.toml:2"),
         ("x = 1\nx = 2\n", "antiphon.toml:2"),
-        ("x = '''", "antiphon.toml"),
+        ("x = '''", "antiphon.toml:1"),
+        ("x = 1\ny = [\n  2,\n", "antiphon.toml:3"),
     ],
 )
 def test_invalid_toml_is_rejected_with_its_line(text: str, place: str) -> None:

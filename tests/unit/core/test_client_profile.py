@@ -14,6 +14,7 @@ from antiphon.core.client_profile import (
     error_as_400,
     error_as_final,
     keepalive_as_comment,
+    name_software,
     resolve_profile,
 )
 from antiphon.core.diagnostic import Decision
@@ -175,3 +176,24 @@ def test_an_empty_refusal_is_ignored() -> None:
         Text("b"),
     ]
     assert refusal_filter.diagnostics == ()
+
+
+@pytest.mark.parametrize(
+    ("originator", "user_agent", "software"),
+    [
+        ("", "", ""),
+        ("", "OpenAI/Python 2.1", "OpenAI/Python 2.1"),
+        ("codex_cli_rs", "codex_cli_rs/0.77.0 (Debian 12) xterm", "codex_cli_rs/0.77.0"),
+        ("codex_exec", "reqwest/1", "codex_exec reqwest/1"),
+        ("codex_exec", "", "codex_exec"),
+        ("", "a\x1b[31m\nb", "a[31mb"),
+        ("", "x" * 1000, "x" * 100),
+    ],
+)
+def test_software_is_named_by_its_headers(originator: str, user_agent: str, software: str) -> None:
+    assert name_software(originator, user_agent) == software
+
+
+def test_the_profile_is_found_by_the_software_too() -> None:
+    software = name_software("codex_exec", "reqwest/1")
+    assert resolve_profile("", software, {}) == resolve_profile("codex_exec", "reqwest/1", {})

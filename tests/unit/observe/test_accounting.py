@@ -7,10 +7,12 @@ import pytest
 from antiphon.config import ClientLimitConfig, Config, LimitConfig
 from antiphon.engine.runtime import Runtime
 from antiphon.engine.tracing import DOLLAR
-from antiphon.errors import LimitExceeded
-from antiphon.observe.accounting import start_accounting
+from antiphon.errors import LimitExceeded, StoreError
+from antiphon.observe.accounting import make_counters, reload_costs, start_accounting
+from antiphon.observe.counters import MemoryLimitCounters
 from antiphon.store.memory import MemoryStore
-from antiphon.store.usage.usage_table import COUNTS, UsageKey
+from antiphon.store.usage.memory import MemoryUsageTable
+from antiphon.store.usage.usage_table import COUNTS, Counts, UsageKey
 
 pytestmark = pytest.mark.anyio
 
@@ -38,3 +40,42 @@ async def test_a_restart_does_not_forget_what_was_spent() -> None:
         await limiter.admit("me", "r1")
     await limiter.admit("you", "r2")
     await recorder.close()
+
+
+SPENT = tuple(DOLLAR if name == "cost" else 0 for name in COUNTS)
+
+
+class BrokenUsage(MemoryUsageTable):
+    async def read(self, first_hour: int, last_hour: int) -> dict[UsageKey, Counts]:
+        raise StoreError("the store cannot be read")
+
+
+async def spend_and_reload(
+    limits: ClientLimitConfig, usage: MemoryUsageTable
+) -> MemoryLimitCounters:
+    """Spend a dollar without limits, and then use a configuration that has some."""
+    store, runtime = MemoryStore(now=lambda: 0), Runtime(epoch_s=lambda: NOW)
+    store.usage = usage
+    await store.usage.add({UsageKey(int(NOW) // 3600, "me", "m", "up"): SPENT})
+    counters = make_counters(Config(), runtime)
+    assert isinstance(counters, MemoryLimitCounters)
+    recorder = await start_accounting(Config(), store, runtime, lambda entry: None, counters)
+    config = Config(limits=LimitConfig(clients={"me": limits}))
+    await reload_costs(config, recorder, store, counters, NOW)
+    await recorder.close()
+    return counters
+
+
+async def test_a_reload_that_limits_cost_reads_what_was_spent() -> None:
+    counters = await spend_and_reload(ClientLimitConfig(cost_per_day=1.0), MemoryUsageTable())
+    assert counters.spent("me") == (DOLLAR, DOLLAR)
+
+
+async def test_a_reload_without_limits_of_cost_reads_nothing() -> None:
+    counters = await spend_and_reload(ClientLimitConfig(max_streams=1), BrokenUsage())
+    assert counters.spent("me") == (0, 0)
+
+
+async def test_a_store_that_cannot_be_read_is_reported_to_the_caller() -> None:
+    with pytest.raises(StoreError):
+        await spend_and_reload(ClientLimitConfig(cost_per_day=1.0), BrokenUsage())

@@ -117,12 +117,12 @@ async def test_a_limit_of_zero_dollars_allows_nothing(counters: MemoryLimitCount
 async def test_earlier_cost_counts_in_its_own_day_and_month(
     counters: MemoryLimitCounters,
 ) -> None:
-    counters.add_cost("me", NOON - DAY_S, DOLLAR)
-    counters.add_cost("me", NOON - 31 * DAY_S, DOLLAR)
+    yesterday = {"2026-10": DOLLAR, "2026-11": DOLLAR, "2026-11-15": DOLLAR}
+    counters.note_spent("me", yesterday)
     day, month = ClientLimitConfig(cost_per_day=0.5), ClientLimitConfig(cost_per_month=1.5)
     assert (await counters.acquire("me", "r1", day)).refused_by is None
     assert (await counters.acquire("me", "r2", month)).refused_by is None
-    counters.add_cost("me", NOON - 60, DOLLAR)
+    counters.note_spent("me", {"2026-11": 2 * DOLLAR, "2026-11-16": DOLLAR})
     assert (await counters.acquire("me", "r3", day)).refused_by == "cost_per_day"
     assert (await counters.acquire("me", "r4", month)).refused_by == "cost_per_month"
 
@@ -130,11 +130,21 @@ async def test_earlier_cost_counts_in_its_own_day_and_month(
 async def test_the_cost_of_earlier_periods_is_forgotten(
     time: Time, counters: MemoryLimitCounters
 ) -> None:
-    counters.add_cost("me", time.epoch_s(), DOLLAR)
+    counters.release("me", "r0", 0, DOLLAR)
     time.now = 40 * DAY_S
-    counters.add_cost("me", time.epoch_s(), DOLLAR)
+    counters.release("me", "r0", 0, DOLLAR)
     limits = ClientLimitConfig(cost_per_month=1.5)
     assert (await counters.acquire("me", "r1", limits)).refused_by is None
+
+
+async def test_what_the_store_says_is_not_added_to_what_was_counted(
+    counters: MemoryLimitCounters,
+) -> None:
+    counters.release("me", "r0", 0, 2 * DOLLAR)
+    counters.note_spent("me", {"2026-11": DOLLAR, "2026-11-16": DOLLAR})
+    assert counters.spent("me") == (2 * DOLLAR, 2 * DOLLAR)
+    counters.note_spent("me", {"2026-11": 5 * DOLLAR, "2026-11-16": 3 * DOLLAR})
+    assert counters.spent("me") == (5 * DOLLAR, 3 * DOLLAR)
 
 
 def test_a_window_forgets_what_is_older_than_a_minute() -> None:

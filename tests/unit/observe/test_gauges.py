@@ -51,3 +51,16 @@ def test_gauges_show_the_last_reading() -> None:
     assert registry.get_sample_value("antiphon_running_streams") == 1
     assert registry.get_sample_value("antiphon_keys_resting", {"provider": "up"}) == 1
     assert registry.get_sample_value("antiphon_breakers_open", {"provider": "up"}) == 0
+
+
+def test_a_provider_that_a_reload_has_removed_has_nothing_that_rests() -> None:
+    registry = CollectorRegistry()
+    gauges = Gauges(registry)
+    for resting, is_open in (({"old": 2}, {"old": True}), ({"new": 1}, {"new": True})):
+        gauges.set(Readings(resting_keys=resting, open_breakers=is_open))
+
+    def value(name: str, provider: str) -> float | None:
+        return registry.get_sample_value(f"antiphon_{name}", {"provider": provider})
+
+    assert (value("keys_resting", "old"), value("breakers_open", "old")) == (0, 0)
+    assert (value("keys_resting", "new"), value("breakers_open", "new")) == (1, 1)

@@ -12,7 +12,7 @@ from msgspec import structs
 from antiphon.config import ClientLimitConfig, SharedConfig
 from antiphon.engine.runtime import Runtime
 from antiphon.engine.tracing import DOLLAR
-from antiphon.observe.counters import LimitCounters, MemoryLimitCounters, Standing
+from antiphon.observe.counters import LimitCounters, MemoryLimitCounters, Standing, list_periods
 from antiphon.observe.redis_counters import RedisLimitCounters
 from tests.support.redis_server import redis_server
 from tests.support.waiting import LIMIT_S
@@ -98,7 +98,7 @@ async def test_cost_counts_for_others_and_from_before_the_start(tmp_path: Path, 
         await first.close()
         standing = await second.acquire("me", "r2", limits)
         assert (standing.refused_by, standing.spent) == (name, 2 * DOLLAR)
-        second.add_cost("other", NOON, 3 * DOLLAR)
+        second.note_spent("other", dict.fromkeys(list_periods(NOON), 3 * DOLLAR))
         assert (await second.acquire("other", "r3", limits)).spent == 3 * DOLLAR
         await second.close()
 

@@ -26,6 +26,10 @@ def test_a_client_is_recognised_by_originator_or_user_agent(
     assert profile.name == name
 
 
+def test_a_profile_has_the_name_that_the_software_gives_itself() -> None:
+    assert make_profile_resolver(Config())("", "curl/8").software == "curl/8"
+
+
 def test_an_override_applies_to_its_profile_and_a_star_to_every_profile() -> None:
     config = Config(
         clients={

@@ -15,10 +15,13 @@ async def test_a_rejected_request_leaves_its_model_error_and_status(tmp_path: Pa
     path = tmp_path / "trace.db"
     config = structs.replace(echo_config(), trace=TraceConfig(path=str(path)))
     async with open_application(config) as opened:
-        response = await opened.create(temperature="a very private temperature", stream=True)
+        body = b'{"model": "echo/echo", "temperature": "a private temperature", "stream": true}'
+        headers = {**LOCAL, "user-agent": "curl/8"}
+        response = await opened.request("POST", "/v1/responses", body, headers)
     detail = read_trace(path, response.headers["x-request-id"])
     assert detail.request is not None
     assert (detail.request.model, detail.request.stream) == ("echo/echo", True)
+    assert detail.request.software == "curl/8"
     assert detail.request.client == "local"
     [error] = detail.errors
     assert error.param == "temperature"

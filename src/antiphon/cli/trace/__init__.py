@@ -1,1 +1,1 @@
-"""`antiphon trace`: list, show, follow, export and resend traced requests."""
+"""`antiphon trace`: list, show, follow, replay and resend traced requests."""

@@ -1,4 +1,4 @@
-"""`antiphon trace list`, `tail`, `show` and `resend`: requests in the trace file of the gateway."""
+"""`antiphon trace list`, `tail`, `show`, `replay` and `resend`: requests in the trace file."""
 
 from __future__ import annotations
 
@@ -37,6 +37,7 @@ examples:
   antiphon trace show req_3f9a           details of another, by the start of its id
   antiphon trace show resp_… | jq .usage
   antiphon trace show req_3f9a --stream raw > upstream.sse
+  antiphon trace replay req_3f9a         the events that its client received
   antiphon trace resend req_3f9a --model deepseek/deepseek-v4-pro
 """
 
@@ -53,6 +54,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         ("list", "the latest requests, newest first", _add_list),
         ("tail", "requests as they end, until it is interrupted", _add_tail),
         ("show", "the details of one request", _add_show),
+        ("replay", "the events that the client of a request received", _add_replay),
         ("resend", "the answer to a recorded request that is sent again", _add_resend),
     ):
         part = parts.add_parser(
@@ -104,12 +106,17 @@ def _add_resend(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=run_resend)
 
 
+def _add_replay(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("id", metavar="ID", help="id of the request or its response")
+    parser.set_defaults(run=run_replay)
+
+
 def _add_show(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "id",
         metavar="ID",
         nargs="?",
-        help="id of the request or its response, or the start of it; default: the latest request",
+        help="id of the request or its response, or its start or end; default: the latest request",
     )
     parser.add_argument(
         "--stream",
@@ -164,14 +171,27 @@ def run_tail(args: argparse.Namespace) -> int:
         time.sleep(_POLL_S)
 
 
-def run_resend(args: argparse.Namespace) -> int:
+def run_replay(args: argparse.Namespace) -> int:
     detail = _find_request(_find_trace_file(args), args.id)
+    asked, said = _find_whole_request(detail), _find_stream(detail, "raw")
+    from antiphon.cli.trace.replay import replay_request  # imports the dialects
+
+    return replay_request(args, detail, asked, said)
+
+
+def _find_whole_request(detail: TraceDetail) -> TraceStream:
     recorded = _find_stream(detail, "request")
     if recorded.truncated:
         raise TraceNotFound(
-            "the recorded request is truncated: raise payload_max_bytes under [trace] and send it"
-            " again."
+            "the recorded request is truncated: raise payload_max_bytes under [trace], restart the"
+            " gateway and send it again."
         )
+    return recorded
+
+
+def run_resend(args: argparse.Namespace) -> int:
+    detail = _find_request(_find_trace_file(args), args.id)
+    recorded = _find_whole_request(detail)
     from antiphon.cli.trace.resend import resend  # imports the engine, which takes a while
 
     client = (detail.request and detail.request.client) or ""
@@ -224,21 +244,26 @@ def _read_latest_id(path: Path) -> str:
     return latest[0].request.request_id
 
 
-def _complete_id(path: Path, prefix: str) -> str:
+def _abbreviates(part: str, id: str | None) -> bool:
+    """Whether a text is the start of an id, or its end as the page shows it."""
+    return id is not None and (id.startswith(part) or (len(part) >= 4 and id.endswith(part)))
+
+
+def _complete_id(path: Path, part: str) -> str:
     """Complete an abbreviated id of a request or a response."""
+    part = part.rpartition("…")[2]
     matches = [
         each.request.request_id
         for each in trace_reader.list_requests(path, _MAX_SEARCHED)
-        if each.request.request_id.startswith(prefix)
-        or (each.request.response_id or "").startswith(prefix)
+        if any(_abbreviates(part, id) for id in (each.request.request_id, each.request.response_id))
     ]
     if not matches:
         raise TraceNotFound(
-            f"no request {prefix!r} in {path}: `antiphon trace list` shows the latest ids."
+            f"no request {part!r} in {path}: `antiphon trace list` shows the latest ids."
         )
     if len(matches) > 1:
         raise TraceNotFound(
-            f"{prefix!r} matches {len(matches)} requests in {path}: give more of the id."
+            f"{part!r} matches {len(matches)} requests in {path}: give more of the id."
         )
     return matches[0]
 
@@ -247,7 +272,7 @@ def _find_stream(detail: TraceDetail, kind: str) -> TraceStream:
     recorded = next((stream for stream in detail.streams if stream.kind == kind), None)
     if recorded is None or not recorded.blob:
         raise TraceNotFound(
-            f"no {kind} bytes were recorded for this request: set payloads = true under [trace]"
-            " and send the request again."
+            f"no {kind} bytes were recorded for this request: set payloads = true under [trace],"
+            " restart the gateway and send the request again."
         )
     return recorded

@@ -36,6 +36,7 @@ def make_summary_document(summary: TraceSummary) -> dict[str, Any]:
         "response_id": request.response_id,
         "at": _local_time(request.received_at_ms).isoformat(timespec="milliseconds"),
         "client": request.client,
+        "software": request.software or None,
         "model": request.model,
         "provider": summary.provider,
         "provider_model": summary.provider_model,
@@ -130,7 +131,7 @@ def _overview_rows(detail: TraceDetail) -> Iterator[tuple[str, Text | str]]:
         yield "request", Text(request.request_id, style="bold")
         yield "response", request.response_id or "-"
         yield "time", _local_time(request.received_at_ms).isoformat(" ", timespec="milliseconds")
-        yield "client", request.client or "-"
+        yield "client", " · ".join(filter(None, (request.client, request.software))) or "-"
         yield "model", " → ".join(dict.fromkeys((request.model, _format_target(detail))))
         yield "stream", "yes" if request.stream else "no"
     finish = detail.finish

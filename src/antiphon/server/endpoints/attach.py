@@ -44,6 +44,7 @@ def _record(context: Context, waiting: AttachableRun) -> None:
     """Record in the trace that a request was answered by an earlier one's response."""
     services, caller = context.service.engine.services, context.caller
     facts = {**waiting.driver.run.prepared.facts(), "request_id": caller.request_id}
+    facts["software"] = caller.profile.software
     services.tracer.record(TraceRequest(received_at_ms=services.runtime.now_ms(), **facts))
     services.tracer.record(
         TraceFinish(request_id=caller.request_id, status="attached", http_status=200, duration_ms=0)

@@ -29,9 +29,13 @@ from antiphon.engine.searches import find_nothing
 from antiphon.engine.services import Caller, Services
 from antiphon.engine.shared.sharing import Share, check_sharing, share_nothing
 from antiphon.engine.tracing import Accounting
-from antiphon.observe.accounting import apply_limits
+from antiphon.errors import StoreError
+from antiphon.observe.accounting import apply_limits, reload_costs
 from antiphon.observe.counters import LimitCounters
 from antiphon.observe.limits import check_limits
+from antiphon.observe.recorder import UsageRecorder
+from antiphon.observe.span_export import SpanExport
+from antiphon.pipeline.log import Entry
 from antiphon.providers.registry import Provider, build_providers
 from antiphon.search.searcher import open_searcher
 from antiphon.server.capsule_key import FILE_NAME, read_or_create_key, require_shared_key
@@ -51,6 +55,8 @@ class EngineParts:
     environment: Mapping[str, str]
     counters: LimitCounters
     """Behind the limits of clients."""
+    usage: UsageRecorder
+    spans: SpanExport | None = None
     share: Share = share_nothing
     descriptions: DescriptionCache = field(default_factory=OrderedDict)
     read_pdfs: ReadPDFs | None = field(default_factory=make_pdf_reader)
@@ -80,8 +86,14 @@ class EngineParts:
         engine = self._make_engine(config, router, services)
         services.redactor.add(list_secrets(config, new))
         _forget(services, {*old, *new} - {provider.name for provider in same})
-        self.share(engine)
+        self._announce(engine)
         return engine
+
+    def _announce(self, engine: Engine) -> None:
+        """Tell others of the engine in effect: other processes, and spans of its providers."""
+        if self.spans is not None:
+            self.spans.add_providers(engine.router.providers)
+        self.share(engine)
 
     def _apply_limits(self, before: Engine, config: Config) -> Accounting:
         services = before.services
@@ -97,7 +109,17 @@ class EngineParts:
         if config.discovery.enabled:
             engine.discovered = partial(self._discover, router, config.discovery.refresh_s)
         engine.reconfigure = lambda following: self.reconfigure(engine, following)
+        engine.before_reload = self._before_reload
         return engine
+
+    async def _before_reload(self, config: Config) -> None:
+        services = self.services
+        now, store = services.runtime.epoch_s(), services.store
+        try:
+            await reload_costs(config, self.usage, store, self.counters, now)
+        except StoreError as error:
+            reason = f"{error.message}; limits of cost count from now on"
+            services.emit(Entry("limits.costs_not_read", "warning", {"reason": reason}))
 
     def _discover(self, router: Router, refresh_s: float) -> list[str]:
         """Return the discovered models as far as they are known, and ask for new lists."""

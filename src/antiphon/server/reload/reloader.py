@@ -42,7 +42,7 @@ class Reloader:
                 config = await asyncio.to_thread(self._load)
                 for host in (config.server.host, self._started.server.host):
                     reject_open_bind(host, config.server.api_keys)
-                self._application.reconfigure(config)
+                await self._apply(config)
             except ConfigError as error:
                 self._emit(_describe_failure(error))
                 raise
@@ -51,6 +51,12 @@ class Reloader:
         facts = {"file": reloaded.file, "needs_restart": restarts}
         self._emit(Entry("config.reloaded", "info", facts))
         return reloaded
+
+    async def _apply(self, config: Config) -> None:
+        prepare = self._application.service.engine.before_reload
+        if prepare is not None:
+            await prepare(config)
+        self._application.reconfigure(config)
 
     async def reload_and_log(self) -> None:
         """Reload as a signal asks for it: a failure is logged, and nothing else happens."""

@@ -17,12 +17,15 @@ _RECENT_S = 300.0  # a fault this recent is shown at the provider's light
 
 
 async def list_models(request: PageRequest) -> HTTPResponse:
-    router = request.page.engine.router
+    """Every known name: the default first, in the end those that only a provider's own list has."""
+    engine, router = request.page.engine, request.page.engine.router
     default = router.default_name()
-    names = [*dict.fromkeys([default, *router.names()])]
-    return json_response(
-        {"default": default, "models": [_describe_model(router, name) for name in names]}
-    )
+    known = dict.fromkeys([default, *router.names()])
+    found = () if engine.discovered is None else engine.discovered()
+    models = [_describe_model(router, name) for name in dict.fromkeys([*known, *found])]
+    for model in models:
+        model["discovered"] = model["name"] not in known
+    return json_response({"default": default, "models": models})
 
 
 async def list_providers(request: PageRequest) -> HTTPResponse:

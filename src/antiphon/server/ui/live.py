@@ -15,7 +15,7 @@ from antiphon.server.http import HTTPResponse, Write
 from antiphon.server.ui.now import describe_now
 from antiphon.server.ui.page_request import PageRequest
 from antiphon.server.ui.requests import read_filter
-from antiphon.store.trace.listing import RequestRow, list_changed, read_mark
+from antiphon.store.trace.listing import ChangedRequests, RequestRow, list_changed, read_mark
 from antiphon.wire.sse import SSEEncoder
 
 EVERY_S = 1.0
@@ -28,6 +28,8 @@ class LiveRows(Struct, tag_field="type", tag="rows"):
     """Requests that began or changed, of those that the filter lets through."""
 
     rows: list[RequestRow]
+    gone: list[int] = []
+    """The `seq` of requests that changed and do not match the filter any more."""
     missed: bool = False
     """There were more: the list must be loaded again."""
 
@@ -63,9 +65,10 @@ class _ChangedRows:
         runtime = self._request.page.engine.services.runtime
         chosen = read_filter(self._request.query, runtime.now_ms())
         read = partial(list_changed, chosen=chosen, after=self._mark, limit=_MAX_ROWS)
-        nothing: tuple[int, list[RequestRow]] = (0, [])
-        self._mark, rows = await self._request.read_trace(read, nothing)
-        return LiveRows(rows, len(rows) == _MAX_ROWS) if rows else None
+        changed = await self._request.read_trace(read, ChangedRequests(0, [], []))
+        self._mark, rows, gone = changed
+        missed = max(len(rows), len(gone)) == _MAX_ROWS
+        return LiveRows(rows, gone, missed) if rows or gone else None
 
 
 Poll = Callable[[], Awaitable[Struct | None]]

@@ -59,6 +59,7 @@ async def show_request(request: PageRequest) -> HTTPResponse:
     found = await _find_request(request)
     document = describe_request(found)
     document["payloads"] = request.page.engine.services.tracer.keeps_payloads
+    document["needs_client_key"] = bool(request.page.config.server.api_keys)
     return json_response(document)
 
 

@@ -13,12 +13,10 @@ import msgspec
 from msgspec import Struct
 
 from antiphon.config import Config, ConfigSource, inspect_config
-from antiphon.engine.routing import inspect_routes
 from antiphon.errors import ConfigError
-from antiphon.providers.registry import inspect_providers
-from antiphon.server.auth import reject_open_bind
 from antiphon.server.endpoints.reload import require_reload
 from antiphon.server.http import HTTPResponse, json_response
+from antiphon.server.reload.config_problems import find_config_problems
 from antiphon.server.ui.page_request import PageRequest
 
 HIDDEN = "••••••"
@@ -54,17 +52,10 @@ async def reload_file(request: PageRequest) -> HTTPResponse:
 def find_problems(path: Path, environment: Mapping[str, str]) -> list[str]:
     """List what is wrong with a configuration file. Messages name file, line and key."""
     try:
-        config, problems = inspect_config(path, environment)
+        config, found = inspect_config(path, environment)
     except ConfigError as error:
         return [error.message]
-    providers, of_providers = inspect_providers(config, environment)
-    _, of_routes = inspect_routes(config, providers)
-    found = [each.message for each in (*problems, *of_providers, *of_routes)]
-    try:
-        reject_open_bind(config.server.host, config.server.api_keys)
-    except ConfigError as error:
-        found.append(error.message)
-    return found
+    return [*find_config_problems(config, found, environment).problems]
 
 
 def list_settings(config: Config) -> Iterator[dict[str, Any]]:

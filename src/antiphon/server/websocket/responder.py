@@ -149,7 +149,7 @@ class Responder:
         response = self._error_response(error, caller, received)
         adapt_status(response, profile)
         if not isinstance(error, UpstreamError):
-            record_rejection(services, caller.request_id, received, response)
+            record_rejection(services, caller, received, response)
         response.headers["x-request-id"] = caller.request_id
         try:
             await self._send(error_frame(response, lane))

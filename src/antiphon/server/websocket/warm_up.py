@@ -19,6 +19,7 @@ async def warm_up(services: Services, prepared: PreparedRequest) -> list[Event]:
     trace = RunTrace(
         services.tracer, prepared.facts(), lambda: (runtime.monotonic() - began) * 1000
     )
+    trace.software = prepared.caller.profile.software
     trace.begin(prepared.skipped)
     answer = Answer(services, prepared, trace, prepared.targets[0])
     machine = ResponseMachine(prepared.response, new_id=runtime.new_id, now=runtime.now)

@@ -44,17 +44,16 @@ class Supervisor:
         work: Work,
         emit: Callable[[Entry], None],
         announce: Callable[[], None],
-        on_end: Callable[[int], None] = lambda pid: None,
+        on_end: Callable[[int], object] = bool,
     ) -> None:
-        """`load` reads the configuration again, and raises `ConfigError` if it cannot be used;
-        `on_end` is called with the process id of each worker that has ended."""
+        """`load` reads the configuration again, and raises `ConfigError` if it cannot be used.
+        `on_end` is called with the process id of every worker that has ended."""
         self._usable = self._wanted = config
         self._listeners = listeners
         self._load = load
         self._work = work
         self._emit = emit
-        self._announce = announce
-        self._on_worker_end = on_end
+        self._announce, self._on_worker_end = announce, on_end
         places = range(1, len(listeners) + 1)
         self._serving: dict[int, WorkerProcess | None] = dict.fromkeys(places)
         self._not_before = dict.fromkeys(places, 0.0)

@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import Struct
@@ -31,6 +31,10 @@ _SINCE = """
     seq > ifnull((SELECT seq FROM summary WHERE received_at_ms < ? ORDER BY seq DESC LIMIT 1), 0)
 """
 """Requests since a time, found from the newest backwards, without an index that writers pay for."""
+_CHANGED = """
+    SELECT {columns} FROM summary WHERE {where} AND changed > :after AND changed <= :last
+    ORDER BY changed, seq LIMIT :limit
+"""
 _MINUTES = f"""
     SELECT received_at_ms / 60000, count(*), sum(ifnull(failed, 0)) FROM summary
     WHERE {_SINCE} GROUP BY 1 ORDER BY 1
@@ -85,6 +89,14 @@ class RequestFilter(Struct, frozen=True, kw_only=True):
     since_ms: int | None = None
     until_ms: int | None = None
 
+    @property
+    def can_end(self) -> bool:
+        """Whether a request may match while it runs and not when it has ended: it is not running
+        any more, or another provider has answered it."""
+        if self.status:
+            return RUNNING in self.status
+        return self.provider is not None or self.model is not None
+
     def conditions(self) -> tuple[list[str], dict[str, Any]]:
         """Return SQL conditions and their values."""
         found: list[str] = []
@@ -111,6 +123,17 @@ _CONDITIONS: Mapping[str, str] = {
     "since_ms": "received_at_ms >= :since_ms",
     "until_ms": "received_at_ms < :until_ms",
 }
+
+
+class ChangedRequests(NamedTuple):
+    """What changed after a mark."""
+
+    mark: int
+    """The mark of the last change."""
+    rows: list[RequestRow]
+    """Requests that match the filter, oldest first."""
+    gone: list[int]
+    """The `seq` of requests that do not match it, and may have matched before."""
 
 
 class RequestDetail(Struct, frozen=True):
@@ -141,19 +164,21 @@ def make_page_query(
     return query, {**values, "before": before, "limit": limit}
 
 
-def list_changed(
-    path: Path, chosen: RequestFilter, *, after: int, limit: int
-) -> tuple[int, list[RequestRow]]:
-    """Return the requests that began or changed after a mark, oldest first, and the next mark."""
+def list_changed(path: Path, chosen: RequestFilter, *, after: int, limit: int) -> ChangedRequests:
+    """Return the requests that began or changed after a mark, and the next mark."""
     found, values = chosen.conditions()
-    where = " AND ".join([*found, "changed > :after", "changed <= :last"])
-    query = f"SELECT {_SELECTED} FROM summary WHERE {where} ORDER BY changed, seq LIMIT :limit"
+    matching = " AND ".join(found) or "1"
     with _open(path) as connection:
         last = _read_mark(connection)
         if last <= after:
-            return last, []
+            return ChangedRequests(last, [], [])
         values |= {"after": after, "last": last, "limit": limit}
-        return last, [_make_row(row) for row in connection.execute(query, values)]
+        rows = connection.execute(_CHANGED.format(columns=_SELECTED, where=matching), values)
+        changed = ChangedRequests(last, [_make_row(row) for row in rows], [])
+        if chosen.can_end:
+            others = _CHANGED.format(columns="seq", where=f"NOT ({matching})")
+            changed.gone.extend(seq for (seq,) in connection.execute(others, values))
+        return changed
 
 
 def read_mark(path: Path) -> int:

@@ -30,6 +30,8 @@ class TraceRequest(_RequestRow, frozen=True, kw_only=True, tag="request"):
     received_at_ms: int
     client: str | None = None
     """The name of the client's key, never the key."""
+    software: str = ""
+    """The name and version of the client's software, as its headers have them."""
     model: str
     provider: str = ""
     provider_model: str = ""

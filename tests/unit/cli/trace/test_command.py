@@ -121,9 +121,9 @@ def test_a_list_without_matches_names_the_file(trace: Path, screen: Screen) -> N
     assert screen.rows() == [["no", "matching", "requests", "in", str(trace)]]
 
 
-@pytest.mark.parametrize("id", ["req_aaa111", "req_aaa", "resp_1"])
+@pytest.mark.parametrize("id", ["req_aaa111", "req_aaa", "resp_1", "a111", "req_…a111"])
 @pytest.mark.usefixtures("trace")
-def test_a_request_is_found_by_either_id_or_the_start_of_it(
+def test_a_request_is_found_by_either_id_or_its_start_or_end(
     id: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["trace", "show", id]) == 0

@@ -18,10 +18,15 @@ from antiphon.config import (
 )
 from antiphon.engine.connections import open_session
 from antiphon.engine.engine import Engine
-from antiphon.errors import ConfigError, LimitExceeded
+from antiphon.errors import ConfigError, LimitExceeded, StoreError
 from antiphon.observe.accounting import make_counters
+from antiphon.observe.recorder import UsageRecorder
+from antiphon.pipeline.log import Entry
 from antiphon.server.reload.engine_parts import EngineParts
 from antiphon.server.wiring import open_engine
+from antiphon.store.memory import MemoryStore
+from antiphon.store.usage.memory import MemoryUsageTable
+from antiphon.store.usage.usage_table import Counts, UsageKey
 from tests.support.applications import echo_config
 from tests.support.gateways import replaced
 
@@ -111,7 +116,9 @@ async def test_the_engine_in_effect_shares_what_it_learns() -> None:
         open_session() as session,
     ):
         counters = make_counters(Config(), before.services.runtime)
-        parts = EngineParts(before.services, session, {}, counters, share=shared.append)
+        services = before.services
+        usage = UsageRecorder(services.store.usage, services.accounting, services.emit)
+        parts = EngineParts(services, session, {}, counters, usage, share=shared.append)
         after = parts.reconfigure(before, configure(lab(key="sk-second-key")))
         with pytest.raises(ConfigError):
             parts.reconfigure(after, configure(ProviderConfig(kind="chat")))
@@ -148,3 +155,23 @@ async def test_other_settings_of_circuit_breakers_begin_anew_and_keys_go_on_rest
         following = after.services.health.of(after.router.resolve("lab/m").provider)
     assert following.keyring is health.keyring
     assert following.breaker is not health.breaker
+
+
+class UnreadableUsage(MemoryUsageTable):
+    async def read(self, first_hour: int, last_hour: int) -> dict[UsageKey, Counts]:
+        raise StoreError("the store cannot be read")
+
+
+async def test_limits_of_cost_can_be_added_while_the_store_cannot_be_read() -> None:
+    log: list[Entry] = []
+    store = MemoryStore(now=lambda: 0)
+    store.usage = UnreadableUsage()
+    async with open_engine(configure(lab()), {}, log.append, store=store) as engine:
+        assert engine.before_reload is not None
+        await engine.before_reload(configure(lab()))
+        assert log == []
+        limits = LimitConfig(clients={"*": ClientLimitConfig(cost_per_day=1.0)})
+        await engine.before_reload(configure(lab(), limits=limits))
+    [entry] = log
+    assert (entry.event, entry.level) == ("limits.costs_not_read", "warning")
+    assert entry.facts["reason"] == "the store cannot be read; limits of cost count from now on"

@@ -40,6 +40,18 @@ async def test_models_are_listed_with_their_capabilities() -> None:
     assert (by_name["echo/echo"]["test"], by_name["echo/echo"]["alias_of"]) == (True, None)
 
 
+async def test_models_of_the_providers_own_lists_are_last_and_marked() -> None:
+    async with open_application(configured()) as opened:
+        engine = opened.application.service.engine
+        engine.discovered = lambda: ["up/deepseek-flash", "up/brand-new"]
+        models = (await ask_json(opened, "models"))["models"]
+        engine.discovered = None
+        without = (await ask_json(opened, "models"))["models"]
+    assert [each["name"] for each in models if each["discovered"]] == ["up/brand-new"]
+    assert models[-1]["name"] == "up/brand-new"
+    assert models[:-1] == without
+
+
 async def test_a_provider_that_was_not_used_is_idle_and_the_test_provider_is_last() -> None:
     async with open_application(configured()) as opened:
         up, echo = (await ask_json(opened, "providers"))["providers"]

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from antiphon.server.ui.live import LiveBody, LiveNow
 from tests.support.applications import OpenApplication, error_of, open_application
-from tests.support.pages.api import ask, traced_application
+from tests.support.pages.api import ask, ask_json, traced_application
 
 
 def read_event(frame: bytes) -> tuple[str, Any]:
@@ -50,6 +50,13 @@ async def test_rows_arrive_if_they_match_the_filter(tmp_path: Path) -> None:
     assert (name, event["missed"]) == ("rows", False)
     [row] = event["rows"]
     assert (row["client"], row["model"], row["status"]) == ("local", "echo/echo", "completed")
+
+
+async def test_a_row_that_matches_no_longer_is_gone(tmp_path: Path) -> None:
+    async with traced_application(tmp_path) as opened:
+        [(_, event)] = await read_events(opened, "status=running", 1)
+        shown = await ask_json(opened, "requests")
+    assert (event["rows"], event["gone"]) == ([], [shown["rows"][0]["seq"]])
 
 
 async def test_an_unknown_view_is_refused() -> None:

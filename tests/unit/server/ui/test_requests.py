@@ -87,7 +87,7 @@ async def test_a_request_has_its_rows_with_times_after_its_arrival(tmp_path: Pat
     assert found["usage"]["input_tokens"] == 2
     assert found["finish"]["status"] == "completed"
     assert found["streams"] == [{"kind": "raw", "size": 9, "chunks": 0}]
-    assert found["payloads"] is True
+    assert (found["payloads"], found["needs_client_key"]) == (True, False)
 
 
 async def test_an_unknown_request_is_404_and_says_why(tmp_path: Path) -> None:

@@ -86,6 +86,13 @@ def test_a_file_that_is_no_toml_is_a_problem(tmp_path: Path) -> None:
     assert "not valid TOML" in problem
 
 
+def test_what_a_reload_rejects_is_a_problem(tmp_path: Path) -> None:
+    path = tmp_path / "antiphon.toml"
+    path.write_text("[limits.bob]\nmax_streams = 1\n")
+    [problem] = find_problems(path, {})
+    assert f"{path}:1: limits.bob: there is no client key 'bob'" in problem
+
+
 def test_a_valid_file_has_no_problems(tmp_path: Path) -> None:
     path = tmp_path / "antiphon.toml"
     path.write_text(TEXT)

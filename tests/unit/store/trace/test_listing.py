@@ -93,16 +93,38 @@ def test_pages_continue_where_the_last_one_ended(path: Path) -> None:
 
 def test_what_changed_after_a_mark_is_listed_if_it_matches(path: Path) -> None:
     mark = read_mark(path)
-    assert list_changed(path, RequestFilter(), after=mark, limit=9) == (mark, [])
+    assert list_changed(path, RequestFilter(), after=mark, limit=9) == (mark, [], [])
     write_rows(trace_at(path), finish("q3"), request("q4", client="carol"))
-    later, rows = list_changed(path, RequestFilter(), after=mark, limit=9)
+    later, rows, _ = list_changed(path, RequestFilter(), after=mark, limit=9)
     assert later > mark
     assert [(row.request_id, row.status) for row in rows] == [
         ("q3", "completed"),
         ("q4", "running"),
     ]
-    _, matching = list_changed(path, RequestFilter(client="carol"), after=mark, limit=9)
-    assert [row.request_id for row in matching] == ["q4"]
+    changed = list_changed(path, RequestFilter(client="carol"), after=mark, limit=9)
+    assert ([row.request_id for row in changed.rows], changed.gone) == (["q4"], [])
+
+
+@pytest.mark.parametrize(
+    ("chosen", "leaves"),
+    [
+        (RequestFilter(status=("running",)), True),
+        (RequestFilter(provider="p"), True),
+        (RequestFilter(model="fast", client="bob"), False),  # it was asked for, so it stays
+        (RequestFilter(model="m"), True),
+        (RequestFilter(client="bob"), False),
+        (RequestFilter(status=("failed",)), False),
+        (RequestFilter(), False),
+    ],
+)
+def test_a_request_that_matches_no_longer_is_gone(
+    path: Path, chosen: RequestFilter, leaves: bool
+) -> None:
+    write_rows(trace_at(path), request("q4", client="bob", model="fast", provider_model="m"))
+    mark, last = read_mark(path), list_summaries(path, RequestFilter(), limit=1)[0]
+    write_rows(trace_at(path), finish("q4", provider="other", provider_model="n"))
+    changed = list_changed(path, chosen, after=mark, limit=9)
+    assert changed.gone == ([last.seq] if leaves else [])
 
 
 def test_choices_are_the_values_that_occur(path: Path) -> None:

@@ -2,7 +2,7 @@
 
 import { createResponse } from "./api.js";
 import { fill, h, perFrame } from "./dom.js";
-import { count, duration } from "./format.js";
+import { count, duration, shortId } from "./format.js";
 import { jsonView } from "./json_view.js";
 import { copyable, link, status } from "./widgets.js";
 
@@ -80,7 +80,7 @@ export class AnswerPane {
       this.firstAt !== null && `first output ${duration(this.firstAt)} · `, `${duration(performance.now() - this.began)} in all`,
       usage && ` · ${count(usage.input_tokens)} tokens in, ${count(usage.output_tokens)} out`,
       response.incomplete_details && ` · ${response.incomplete_details.reason}`,
-      this.id && [" · ", link(`requests/${this.id}`, null, "X-ray"), " ", copyable(this.id)]);
+      this.id && [" · ", link(`requests/${this.id}`, null, "X-ray"), " ", copyable(this.id, shortId(this.id))]);
   }
 
   fail(message, code) {

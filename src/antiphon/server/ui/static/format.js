@@ -49,6 +49,9 @@ export function ago(seconds) {
   return `${Math.round(seconds / 3600)} h ago`;
 }
 
+/** An id by its end: ids begin with a time, so those of one minute begin alike. */
+export const shortId = (id) => (id.length > 20 ? `${id.slice(0, id.indexOf("_") + 1)}…${id.slice(-8)}` : id);
+
 export const plural = (number, word) => `${count(number)} ${word}${number === 1 ? "" : "s"}`;
 
 export function answeredBy(row) {

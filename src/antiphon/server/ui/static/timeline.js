@@ -36,6 +36,7 @@ export function lastMoment(detail, entries) {
 export function timeline(detail, entries, onChoose) {
   const end = lastMoment(detail, entries);
   const attempts = readAttempts(detail, end);
+  const lanes = entries.length > 0 ? LANES : [];
   const hasRounds = new Set(attempts.map((each) => each.round)).size > 1;
   const cursor = s("line", { class: "cursor", "stroke-width": 0 });
   let scale = null;
@@ -44,13 +45,13 @@ export function timeline(detail, entries, onChoose) {
     const row = label ? ROW : ROW + 16;
     const plot = width - label - 8;
     scale = (ms) => label + (plot * ms) / end;
-    const height = AXIS + (attempts.length + LANES.length) * row + 14;
+    const height = AXIS + (attempts.length + lanes.length) * row + 14;
     cursor.setAttribute("y1", AXIS - 4);
     cursor.setAttribute("y2", height);
     return s("svg", { width, height },
       axis(end, scale, height, width, label),
       attempts.map((each, index) => drawAttempt(each, hasRounds, { label, row, scale, y: AXIS + index * row, width })),
-      LANES.map((lane, index) => drawLane(lane, entries, onChoose, {
+      lanes.map((lane, index) => drawLane(lane, entries, onChoose, {
         label, row, scale, end, y: AXIS + 14 + (attempts.length + index) * row, width,
       })), cursor);
   }, `${attempts.length} attempts in ${duration(end)}`);
@@ -75,8 +76,8 @@ function axis(end, scale, height, width, label) {
 }
 
 function niceStep(end, count) {
-  const rough = end / count;
-  const power = 10 ** Math.floor(Math.log10(Math.max(rough, 0.1)));
+  const rough = Math.max(1, end / count);  // times are whole milliseconds
+  const power = 10 ** Math.floor(Math.log10(rough));
   return [1, 2, 5, 10].map((each) => each * power).find((each) => each >= rough);
 }
 

@@ -12,18 +12,21 @@ const COLUMNS = (standard) => [
   { name: "Window", class: "number", cell: (model) => compact(model.context_window) },
   { name: "Output", class: "number", cell: (model) => compact(model.max_output_tokens) },
   { name: "Price in / out", class: "number", cell: price },
-  { name: "Inputs", cell: (model) => model.inputs.filter((each) => each !== "text").map(tag) },
+  { name: "Inputs", cell: (model) => model.inputs.map(tag) },
   { name: "Reasoning", cell: (model) => efforts(model) },
   { name: "Tools", cell: (model) => [model.tools ? tag(model.strict ? "strict tools" : "tools") : "–", SEARCH[model.web_search] && tag(SEARCH[model.web_search])] },
   { name: "", class: "right", cell: (model) => h("a", { class: "button", href: to("playground", { model: model.name }) }, "Try") },
 ];
 const SEARCH = { native: "web search", managed: "web search by the gateway" };
 
+const LISTS_MS = 1500;
+
+const describe = (models) => `${plural(models.length, "name")} that a request may use as its model.`;
 const tag = (text) => h("span", { class: "tag" }, text);
 
 function name(model, standard) {
   return [
-    h("div", null, copyable(model.name), model.name === standard && tag("default")),
+    h("div", null, copyable(model.name), model.name === standard && tag("default"), model.discovered && tag("listed by the provider")),
     h("div", { class: "small muted" }, model.alias_of ? `alias of ${model.alias_of}` : model.title,
       model.fallbacks.length > 0 && ` · falls back to ${model.fallbacks.join(", ")}`),
   ];
@@ -40,7 +43,7 @@ function efforts(model) {
 }
 
 export async function show(root, context) {
-  const { models, default: standard } = await get("models", null, context.signal);
+  let { models, default: standard } = await get("models", null, context.signal);
   const wanted = context.query.get("find") ?? "";
   const list = h("div", null);
   const draw = (text) => {
@@ -55,7 +58,16 @@ export async function show(root, context) {
       context.replaceQuery({ find: search.value });
     },
   });
-  fill(root, head("Models", `${plural(models.length, "name")} that a request may use as its model.`), h("div", { class: "filters" }, h("label", { class: "grow" }, search)), list);
+  const subtitle = h("span", null, describe(models));
+  fill(root, head("Models", subtitle), h("div", { class: "filters" }, h("label", { class: "grow" }, search)), list);
   draw(wanted);
   context.onKey = (key) => key === "/" && search.focus();
+  const timer = setTimeout(async () => {  // the providers' own lists are asked for in the background
+    const later = await get("models", null, context.signal).catch(() => ({ models }));
+    if (later.models.length === models.length) return;
+    models = later.models;
+    subtitle.textContent = describe(models);
+    draw(search.value);
+  }, LISTS_MS);
+  return () => clearTimeout(timer);
 }

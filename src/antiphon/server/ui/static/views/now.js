@@ -4,7 +4,7 @@ import { get, listen } from "../api.js";
 import { fitted, stackedBars, sum } from "../charts.js";
 import { connectClient } from "../connect.js";
 import { fill, h, perFrame } from "../dom.js";
-import { clock, count, duration, percent, plural } from "../format.js";
+import { clock, count, duration, percent, plural, shortId } from "../format.js";
 import { card, copyable, empty, head, light, link, status, tile } from "../widgets.js";
 
 export const title = "Now";
@@ -39,10 +39,11 @@ function makeTiles(now) {
   const failures = sum(now.minutes.map(([, failed]) => failed));
   const rate = sum(recent.map(([all]) => all)) / 5;
   const first = now.first_output_ms;
+  const running = Math.max(now.running, now.streams.length);  // the trace has those of other workers
   return [
-    tile("Running now", count(now.running), "requests in progress", now.running ? "active" : ""),
+    tile("Running now", count(running), "requests in progress", running ? "active" : ""),
     tile("Requests a minute", rate >= 10 ? count(Math.round(rate)) : rate.toFixed(1), `${plural(requests, "request")} in the last hour`),
-    tile("Failures", count(failures), `${percent(failures, requests)} of the last hour`, failures ? "bad" : ""),
+    tile("Failures", count(failures), requests ? `${percent(failures, requests)} of the last hour` : "in the last hour", failures ? "bad" : ""),
     tile("To the first output", first ? duration(first.p50) : "–", first ? `95 % within ${duration(first.p95)}` : "nothing measured yet"),
   ];
 }
@@ -76,7 +77,7 @@ function makeRunning(now) {
   return h("ul", { class: "rows" }, now.streams.map((row) => h("li", null,
     status("running"), link(`requests/${row.request_id}`, null, row.model || "no model"),
     h("span", { class: "muted" }, `${row.client ?? ""} → ${row.provider ?? ""}`),
-    h("span", { class: "muted right" }, duration(now.time_ms - row.received_at_ms)), copyable(row.request_id))));
+    h("span", { class: "muted right" }, duration(now.time_ms - row.received_at_ms)), copyable(row.request_id, shortId(row.request_id)))));
 }
 
 function makeLight(provider) {

@@ -12,6 +12,8 @@ const EXAMPLES = {
   schema: '{"type": "object", "properties": {"answer": {"type": "string"}}, "required": ["answer"], "additionalProperties": false}',
 };
 const JSON_FIELDS = new Set(["items", "tools", "schema"]);
+const THREAD = ["previous_response_id", "conversation"];
+const LEFT_OUT = [...THREAD, "model", "stream", "stream_options", "background", "store"];
 const EFFORTS = ["", "none", "minimal", "low", "medium", "high", "xhigh", "max"];
 
 export async function show(root, context) {
@@ -41,6 +43,8 @@ export async function show(root, context) {
   form.addEventListener("keydown", (event) => {
     if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) form.requestSubmit();
   });
+  const thread = THREAD.filter((name) => body[name]);
+  if (thread.length > 0) form.prepend(h("p", { class: "banner" }, "Sent without ", h("code", null, thread.join(", ")), ": what came before belongs to the client that asked."));
   fill(root, head("Playground", from ? `Send ${from} again, as it was or with another model.` : "Ask a model, or two side by side."), h("div", { class: "playground" }, form, panes));
   fill(panes, h("div", { class: "empty" }, h("div", { class: "empty-mark" }), h("h2", null, "The answer appears here"), h("p", null, "With its text, its reasoning, its tool calls and its raw events.")));
 }
@@ -68,17 +72,24 @@ function makeForm(models, standard, body, context) {
   const effort = query.get("effort") ?? body.reasoning?.effort ?? "";
   return h("form", { class: "card form" },
     h("datalist", { id: "models" }, models.map((model) => h("option", { value: model.name }))),
-    h("div", { class: "pair" },
+    h("div", { class: "pair models" },
       field("Model", h("input", { name: "model", list: "models", required: true, value: query.get("model") || body.model || standard, autocomplete: "off", spellcheck: "false" })),
       field("Beside it", h("input", { name: "other", list: "models", value: query.get("other") ?? "", placeholder: "another model", autocomplete: "off", spellcheck: "false" }), "optional")),
     field("Input", area("input", text, 5, items ? "The items below are sent instead." : "Say something")),
     items && field("Input items", area("items", items, 6, ""), "JSON"),
     field("Instructions", area("instructions", body.instructions ?? "", 2, "How the model should behave")),
     h("div", { class: "pair" },
-      field("Reasoning effort", h("select", { name: "effort" }, EFFORTS.map((each) => h("option", { value: each, selected: each === effort }, each || "the model's own")))),
+      field("Reasoning effort", h("select", { name: "effort" }, EFFORTS.map((each) => h("option", { value: each, selected: each === effort }, each || "default")))),
       field("Maximum output tokens", h("input", { name: "limit", type: "number", min: "1", value: body.max_output_tokens ?? "", placeholder: "no limit" }))),
     h("details", { open: Boolean(body.tools?.length) }, h("summary", null, "Tools"), area("tools", body.tools?.length ? JSON.stringify(body.tools, null, 2) : "", 5, EXAMPLES.tools)),
     h("details", { open: Boolean(body.text?.format?.schema) }, h("summary", null, "Output schema"), area("schema", body.text?.format?.schema ? JSON.stringify(body.text.format.schema, null, 2) : "", 5, EXAMPLES.schema)));
+}
+
+/** The text settings: those of the request that is sent again, with the schema of the form. */
+function makeText(schema, before) {
+  const { format = {}, ...rest } = before ?? {};
+  if (schema) return { ...rest, format: { name: "answer", strict: true, ...format, type: "json_schema", schema } };
+  return format.type && format.type !== "json_schema" ? { ...rest, format } : rest;
 }
 
 /** Build the request; a JSON field that cannot be parsed is reported at the field. */
@@ -97,14 +108,13 @@ function readForm(form, body) {
     }
   };
   try {
-    const kept = Object.fromEntries(["temperature", "top_p", "tool_choice", "parallel_tool_calls"].filter((name) => name in body).map((name) => [name, body[name]]));
-    const schema = parse("schema");
+    const kept = Object.fromEntries(Object.entries(body).filter(([name]) => !LEFT_OUT.includes(name)));
     const effort = form.effort.value;
     return {
       ...kept, input: form.input.value ? form.input.value : parse("items") ?? "",
       instructions: form.instructions.value || undefined, tools: parse("tools"),
-      reasoning: effort ? { effort, summary: "auto" } : undefined,
-      text: schema ? { format: { type: "json_schema", name: "answer", schema, strict: true } } : undefined,
+      reasoning: effort ? { summary: "auto", ...body.reasoning, effort } : undefined,
+      text: makeText(parse("schema"), body.text),
       max_output_tokens: form.limit.value ? Number(form.limit.value) : undefined,
       store: false,
     };

@@ -55,6 +55,8 @@ function makeState(provider) {
     h("ul", { class: "small muted" }, lines.filter(Boolean).map((line) => h("li", null, line))));
 }
 
+const shorten = (text) => (text.length > 80 ? `${text.slice(0, 80).trimEnd()}…` : text);
+
 async function runTest(provider, button, result, context) {
   button.disabled = true;
   fill(result, "Sending a short request…");
@@ -72,5 +74,5 @@ async function runTest(provider, button, result, context) {
   }
   button.disabled = false;
   const took = duration(performance.now() - began);
-  fill(result, light(failure ? "down" : "ok"), " ", failure ?? `Answered after ${took}: ${answer.slice(0, 80) || "without text"} `, " ", id && link(`requests/${id}`, null, "See the request"));
+  fill(result, light(failure ? "down" : "ok"), " ", failure ?? `Answered after ${took}: ${shorten(answer) || "without text"} `, " ", id && link(`requests/${id}`, null, "See the request"));
 }

@@ -2,7 +2,7 @@
 
 import { BASE, get } from "../api.js";
 import { fill, h } from "../dom.js";
-import { answeredBy, bytes, count, duration, fullTime, money, percent } from "../format.js";
+import { answeredBy, bytes, count, duration, fullTime, money, percent, shortId } from "../format.js";
 import { lanes, readEntries } from "../lanes.js";
 import { lastMoment, timeline } from "../timeline.js";
 import { card, copyable, copyButton, empty, head, link, status, table, to } from "../widgets.js";
@@ -20,7 +20,7 @@ export async function show(root, context) {
   fill(root,
     h("p", { class: "crumbs" }, link("requests", null, "Requests"), " / ", h("span", { class: "muted" }, context.id)),
     makeHead(detail, body, xray, grid, entries), makeFailure(detail), makeFacts(detail),
-    card("X-ray", xray, makeLegend()), makeAttempts(detail),
+    card("X-ray", xray, makeLegend(entries.length > 0)), makeAttempts(detail),
     !grid && makeDiagnostics(detail),
     grid ? card("Payloads by time", makeTruncated(streams), grid) : notKept(detail));
   if (!detail.finish) return followUntilEnd(context, detail);
@@ -46,9 +46,9 @@ function makeHead(detail, body, xray, grid, entries) {
   const shown = h("span", null, request.model || "Request", " ", status(detail.finish?.status ?? "running"));
   const actions = [
     grid && h("button", { type: "button", onclick: (event) => replay(event.currentTarget, xray, grid, lastMoment(detail, entries)) }, "Replay"),
-    body && copyButton("Copy as curl", () => curl(body)),
+    body && copyButton("Copy as curl", () => curl(body, detail.needs_client_key)),
     body && h("a", { class: "button", href: to("playground", { from: detail.request_id, model: request.model }) }, "Send again…"),
-    grid && copyButton("Copy replay command", () => `antiphon trace show ${detail.request_id} --stream raw | antiphon replay -`),
+    grid && copyButton("Copy replay command", () => `antiphon trace replay ${detail.request_id}`),
   ];
   return head(shown, subtitle(detail), ...actions.filter(Boolean));
 }
@@ -59,9 +59,10 @@ function subtitle(detail) {
   return h("span", null, fullTime(detail.received_at_ms), by && finish.status !== "failed" && ` · answered by ${by}`, ` · client ${request.client ?? "unknown"}`);
 }
 
-function curl(body) {
+function curl(body, needsKey) {
   const text = JSON.stringify(body).replaceAll("'", String.raw`'\''`);
-  return `curl ${new URL("../v1/responses", BASE).href} -H 'content-type: application/json' -d '${text}'`;
+  const key = needsKey ? " -H 'authorization: Bearer YOUR-KEY'" : "";
+  return `curl ${new URL("../v1/responses", BASE).href} -H 'content-type: application/json'${key} -d '${text}'`;
 }
 
 /** Show what happened again, at its own pace but in ten seconds at most. */
@@ -89,25 +90,37 @@ function makeFailure(detail) {
 function makeFacts(detail) {
   const { request = {}, finish = {}, usage } = detail;
   const facts = [
-    ["Request", copyable(detail.request_id)],
-    ["Response", request.response_id ? copyable(request.response_id) : "–"],
-    ["Previous response", request.previous_response_id && copyable(request.previous_response_id)],
+    ["Request", copyable(detail.request_id, shortId(detail.request_id))],
+    ["Response", request.response_id ? copyable(request.response_id, shortId(request.response_id)) : "–"],
+    ["Previous response", request.previous_response_id && copyable(request.previous_response_id, shortId(request.previous_response_id))],
+    ["Client software", request.software],
     [finish.status === "failed" ? "Last tried" : "Answered by", answeredBy(finish) || "nobody"],
     ["Dialect", finish.dialect], ["API key", finish.key_name],
     ["Answer", request.stream ? "streamed" : "whole"],
     ["HTTP status", finish.http_status],
-    ["Duration", duration(finish.duration_ms)],
+    ["Duration", finish.duration_ms !== undefined && duration(finish.duration_ms)],
+    ["First event", finish.first_event_ms !== undefined && `after ${duration(finish.first_event_ms)}`],
     ["Events", finish.events ? count(finish.events) : null],
-    ["Input tokens", usage && `${count(usage.input_tokens ?? 0)}${usage.cached_tokens ? ` (${percent(usage.cached_tokens, usage.input_tokens)} cached)` : ""}`],
-    ["Output tokens", usage && `${count(usage.output_tokens ?? 0)}${usage.reasoning_tokens ? ` (${count(usage.reasoning_tokens)} reasoning)` : ""}`],
-    ["Cost", usage && (usage.cost === undefined ? "unknown" : money(usage.cost))],
+    ...(usage ? makeUsage(usage) : []),
   ];
   return h("dl", { class: "facts" }, facts.filter(([, value]) => value).map(([name, value]) => h("div", null, h("dt", null, name), h("dd", null, value))));
 }
 
-function makeLegend() {
-  return h("p", { class: "legend small muted" }, [["wait", "waiting for the first output"], ["flow", "output"], ["failed", "failed attempt"], ["tick", "a chunk: click to see it"]]
-    .map(([kind, name]) => h("span", null, h("i", { class: kind }), name)));
+function makeUsage(usage) {
+  const { input_tokens: input = 0, output_tokens: output = 0, cached_tokens: cached, cache_write_tokens: written, reasoning_tokens: reasoning } = usage;
+  const estimated = usage.estimated ? h("span", { class: "muted", title: "The provider sent no counts: these are estimated by length." }, " estimated") : null;
+  return [
+    ["Input tokens", [count(input), cached ? ` (${percent(cached, input)} cached)` : "", estimated]],
+    ["Written to the cache", written ? `${count(written)} tokens` : null],
+    ["Output tokens", [count(output), reasoning ? ` (${count(reasoning)} reasoning)` : "", estimated?.cloneNode(true)]],
+    ["Cost", usage.cost === undefined ? h("span", { class: "muted", title: "Set the price of the model in [prices]." }, "unknown") : money(usage.cost)],
+  ];
+}
+
+function makeLegend(hasChunks) {
+  const marks = [["wait", "waiting for the first output"], ["flow", "output"], ["failed", "failed attempt"]];
+  if (hasChunks) marks.push(["tick", "a chunk: click to see it"]);
+  return h("p", { class: "legend small muted" }, marks.map(([kind, name]) => h("span", null, h("i", { class: kind }), name)));
 }
 
 function makeAttempts(detail) {
@@ -119,7 +132,7 @@ function makeAttempts(detail) {
   const columns = [
     { name: "#", cell: (each) => each.number ?? "–" },
     { name: "Provider and model", class: "grow", cell: (each) => `${each.provider}/${each.model}` },
-    { name: "Key", cell: (each) => each.key_name ?? "–" },
+    { name: "Key", class: "nowrap", cell: (each) => each.key_name ?? "–" },
     { name: "Outcome", class: "grow", cell: outcome },
     { name: "HTTP", class: "number", cell: (each) => each.status ?? "–" },
     { name: "Began", class: "number", cell: (each) => duration(each.began_ms) },
@@ -153,6 +166,6 @@ function makeTruncated(streams) {
 function notKept(detail) {
   const advice = detail.payloads
     ? "Payloads are kept now, but this request has none: it was rejected before a provider was asked, is still running, or was made before."
-    : "To see what was asked, sent, said and received, set payloads = true in [trace] and send the request again.";
+    : "To see what was asked, sent, said and received, set payloads = true in [trace], restart the gateway and send the request again.";
   return card("Payloads by time", empty("Payloads are not kept for this request", advice, detail.payloads ? null : h("pre", null, "[trace]\npayloads = true")));
 }

@@ -2,7 +2,7 @@
 
 import { get, listen } from "../api.js";
 import { fill, h, perFrame } from "../dom.js";
-import { answeredBy, clock, compact, count, duration, fullTime, money, percent } from "../format.js";
+import { answeredBy, clock, compact, count, duration, fullTime, money, percent, shortId } from "../format.js";
 import { copyable, empty, head, link, status, table, tableRow, to } from "../widgets.js";
 
 export const title = "Requests";
@@ -21,15 +21,20 @@ const COLUMNS = [
   { name: "Model", class: "grow", cell: (row) => [h("div", { class: "strong" }, row.model || "–"), answered(row)] },
   { name: "Client", class: "client", cell: (row) => row.client ?? h("span", { class: "muted" }, "unknown") },
   { name: "Tokens", class: "number", cell: tokens },
-  { name: "Cost", class: "number cost", cell: (row) => money(row.cost) },
+  { name: "Cost", class: "number cost", cell: cost },
   { name: "Duration", class: "number", cell: timing },
-  { name: "Request", class: "id", cell: (row) => copyable(row.request_id) },
+  { name: "Request", class: "id", cell: (row) => copyable(row.request_id, shortId(row.request_id).replace(/^.*…/, "…")) },
 ];
 
 function answered(row) {
   if (row.code) return h("div", { class: "small bad-text", title: row.message }, h("code", null, row.code), " ", row.message);
   const by = answeredBy(row);
-  return h("div", { class: "small muted" }, by && by !== row.model ? `→ ${by}` : "", row.attempts > 1 && h("span", { class: "nowrap" }, ` · ${row.attempts} attempts`));
+  return h("div", { class: "small muted" }, by && by !== row.model ? `→\u00a0${by}` : "", row.attempts > 1 && h("span", { class: "nowrap" }, ` · ${row.attempts} attempts`));
+}
+
+function cost(row) {
+  if (row.cost !== undefined || row.input_tokens === undefined) return money(row.cost);
+  return h("span", { class: "muted", title: "The price of the model is unknown: set it in [prices]." }, "unknown");
 }
 
 function timing(row) {
@@ -68,9 +73,10 @@ class RequestList {
     this.drawNow();
   }
 
-  update({ rows, missed }) {
+  update({ rows, gone, missed }) {
     if (missed) return this.context.reload();
     for (const row of rows) this.rows.set(row.seq, row);
+    for (const seq of gone) this.rows.delete(seq);
     return this.draw();
   }
 
@@ -142,6 +148,7 @@ function makeFilters(filter, context) {
     }), h("datalist", { id: `choices-${name}` }))),
     h("label", null, h("span", null, "status"), h("select", { name: "status", onchange: change }, options(STATUSES, filter.status ?? ""))),
     h("label", null, h("span", null, "time"), h("select", { name: "since", onchange: change }, options(TIMES, filter.since ?? ""))),
+    filter.until && h("label", null, h("span", null, "until"), h("input", { name: "until", value: filter.until, onchange: change })),
     Object.keys(filter).length > 0 && link("requests", null, "Clear"));
   return form;
 }

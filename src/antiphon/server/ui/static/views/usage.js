@@ -10,7 +10,8 @@ export const title = "Usage";
 
 const PERIODS = [["24h", "day"], ["7d", "week"], ["30d", "month"]];
 const GROUPS = ["model", "client", "provider"];
-const MEASURES = [["tokens", "Tokens"], ["cost", "Cost"], ["requests", "Requests"]];
+const MEASURES = [["tokens", "Tokens"], ["cached", "Cached tokens"], ["cost", "Cost"], ["requests", "Requests"], ["failures", "Failures"]];
+const MEASURED = { tokens: (row) => tokensOf(row), cached: (row) => row.cached_tokens, cost: (row) => row.known_cost, requests: (row) => row.requests, failures: (row) => row.failures };
 const SERIES = ["series-1", "series-2", "series-3", "series-4", "series-5", "series-rest"];
 
 export async function show(root, context) {
@@ -24,7 +25,7 @@ export async function show(root, context) {
     get("usage", { since: chosen.since, by: `${slot},${chosen.by}` }, context.signal),
     get("usage", { since: chosen.since, by: chosen.by }, context.signal),
   ]);
-  const csv = downloadAddress("usage", { since: chosen.since, by: "client,model,provider", format: "csv" });
+  const csv = downloadAddress("usage", { since: chosen.since, by: `${slot},client,model,provider`, format: "csv" });
   fill(root,
     head("Usage", "What was used and what it cost. After a fall-back, the provider that answered is counted.",
       h("a", { class: "button", href: csv, download: "antiphon-usage.csv" }, "CSV")),
@@ -58,9 +59,7 @@ function makeTiles(rows) {
     tile("Cost", money(total(rows, "known_cost")), unpriced ? `the price of ${count(unpriced)} requests is unknown` : "all prices known"));
 }
 
-function measure(row, of) {
-  return of === "tokens" ? tokensOf(row) : of === "cost" ? row.known_cost : row.requests;
-}
+const measure = (row, of) => (MEASURED[of] ?? tokensOf)(row);
 
 /** The largest groups, each with a colour; the others share the last one. */
 function colours(rows, { by, of }) {
@@ -79,7 +78,7 @@ function makeChart(rows, chosen, slot) {
   });
   const legend = [...series].slice(0, SERIES.length).map(([name, index]) =>
     h("span", null, h("i", { class: SERIES[index] }), index === SERIES.length - 1 ? "others" : name));
-  return card(`${MEASURES.find(([name]) => name === chosen.of)[1]} by ${slot}`,
+  return card([`${MEASURES.find(([name]) => name === chosen.of)?.[1] ?? "Tokens"} by ${slot} `, h("span", { class: "small muted" }, "UTC")],
     fitted(stackedBars(bars, SERIES, { height: 220, format }), `${chosen.of} by ${slot}`), h("p", { class: "legend small" }, legend));
 }
 
