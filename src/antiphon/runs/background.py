@@ -57,6 +57,9 @@ class BackgroundRuns:
         self.engine = engine
         """The engine of the configuration in effect."""
         self._free = max_running
+        self._no_claim = asyncio.Event()
+        """Not set while a claim of queued responses reserves the free places."""
+        self._no_claim.set()
         self._lease = lease
         self._endings = endings
         self._drivers = drivers
@@ -74,23 +77,32 @@ class BackgroundRuns:
 
         Whatever happens, `on_exit` of the run is called in the end, and not by the caller."""
         response = _queued_response(run)
-        has_room = self._free > 0 and not self._waiting
-        self._free -= has_room
         # In a task of its own: what is being stored must be run, even if the client leaves now.
-        accepting = asyncio.ensure_future(self._accept(run, response, has_room))
+        accepting = asyncio.ensure_future(self._accept(run, response))
         self._track(accepting)
         accepting.add_done_callback(_forget_failure)  # nobody may be left to hear of it
         await asyncio.shield(accepting)
         return response
 
-    async def _accept(self, run: Run, response: Response, has_room: bool) -> None:
+    async def _accept(self, run: Run, response: Response) -> None:
+        has_room = False
         try:
+            has_room = await self._take_place()
             await self._begin(run, response, has_room)
         except BaseException:
             self._free += has_room
             self._lease.release(response.id)
             run.on_exit()
             raise
+
+    async def _take_place(self) -> bool:
+        """Take a free place if no other response waits for one. A claim has all free places until
+        it is known how many it needs."""
+        while not (self._no_claim.is_set() or self._waiting):
+            await self._no_claim.wait()
+        has_room = self._free > 0 and not self._waiting
+        self._free -= has_room
+        return has_room
 
     async def _begin(self, run: Run, response: Response, has_room: bool) -> None:
         prepared = run.prepared
@@ -140,6 +152,7 @@ class BackgroundRuns:
         if self._free <= 0 or self.is_closed:
             return
         free, self._free = self._free, 0  # nobody else takes them meanwhile
+        self._no_claim.clear()
         known = {*self._waiting}
         try:
             await self._lease.hold("")
@@ -150,6 +163,7 @@ class BackgroundRuns:
         finally:
             self._lease.release("")
             self._free += free
+            self._no_claim.set()
         for each in claimed:
             self._free -= 1
             known.discard(each.turn.id)

@@ -130,9 +130,7 @@ def _begin_with_the_client(_: Any) -> Any:
 
     async def submit(self: BackgroundRuns, run: Any) -> Any:
         response = replace(run.prepared.response, status="queued")
-        has_room = self._free > 0 and not self._waiting
-        self._free -= has_room
-        await self._begin(run, response, has_room)
+        await self._begin(run, response, await self._take_place())
         return response
 
     return submit

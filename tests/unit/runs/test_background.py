@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from antiphon.config import BackgroundConfig, Config, StoreConfig
 from antiphon.core.plan.plan import Outbound
+from antiphon.engine.services import Caller
 from antiphon.engine.upstream import UpstreamAnswer
 from antiphon.errors import StoreError
 from antiphon.providers.registry import Provider
@@ -20,6 +21,7 @@ from antiphon.runs.driver import RunDriver
 from antiphon.runs.lease import PROCESS_LOST
 from antiphon.store.run_log import RunStore
 from antiphon.store.store import Store
+from antiphon.wire.request import Request
 from tests.support.applications import (
     GatedUpstream,
     HeldUpstream,
@@ -216,10 +218,12 @@ class RefusingRuns:
         return getattr(self._runs, name)
 
 
-class RefusingStore:
-    def __init__(self, store: Store) -> None:
+class StoreWithRuns:
+    """A store with other runs."""
+
+    def __init__(self, store: Store, runs: Any) -> None:
         self._store = store
-        self.runs = RefusingRuns(store.runs)
+        self.runs = runs
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
@@ -230,7 +234,7 @@ async def test_a_response_that_cannot_be_accepted_holds_nothing() -> None:
         created = await opened.request("POST", "/v1/conversations", b"{}")
         conversation = document_of(created)["id"]
         engine, working = opened.engine, opened.engine.services
-        refusing: Any = RefusingStore(working.store)
+        refusing: Any = StoreWithRuns(working.store, RefusingRuns(working.store.runs))
         engine.services = dataclasses.replace(working, store=refusing)
         refused = await opened.create(background=True, conversation=conversation)
         engine.services = working
@@ -238,6 +242,46 @@ async def test_a_response_that_cannot_be_accepted_holds_nothing() -> None:
         assert not opened.application.live.lease._held
         accepted = await opened.create(conversation=conversation)
         assert document_of(accepted)["status"] == "completed"
+
+
+class HeldClaims:
+    """Runs of a store that answers claims when the test says so."""
+
+    def __init__(self, runs: RunStore) -> None:
+        self._runs = runs
+        self.is_claiming = False
+        self.go_on = asyncio.Event()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._runs, name)
+
+    async def claim(self, *arguments: Any, **options: Any) -> Any:
+        self.is_claiming = True
+        await self.go_on.wait()
+        return await self._runs.claim(*arguments, **options)
+
+
+async def test_a_response_that_comes_during_a_claim_is_not_queued_if_there_is_room(
+    tmp_path: Path,
+) -> None:
+    async with open_application(config_in(tmp_path)) as opened:
+        engine, background = opened.engine, opened.application.live.background
+        working = engine.services
+        held = HeldClaims(working.store.runs)
+        store: Any = StoreWithRuns(working.store, held)
+        engine.services = dataclasses.replace(working, store=store)
+        background.fill()
+        await until(lambda: held.is_claiming, "queued responses are looked for")
+        fields = {"model": "echo/echo", "input": "Hi", "background": True, "stream": True}
+        run = await engine.create(Request.read(fields), Caller("local", "req_1"))
+        submitting = asyncio.ensure_future(background.submit(run))
+        await asyncio.wait([submitting], timeout=0.1)  # it would be queued by then
+        held.go_on.set()
+        path = f"/v1/responses/{(await submitting).id}?stream=true"
+        events = events_of(await read_stream(await opened.request("GET", path)))
+        engine.services = working
+    assert "response.queued" not in [event["type"] for event in events]
+    assert events[-1]["type"] == "response.completed"
 
 
 async def test_responses_that_another_process_has_taken_are_forgotten(tmp_path: Path) -> None:
