@@ -16,6 +16,7 @@ from antiphon.store.item_references import ItemCollector, ItemLocation, locate_i
 from antiphon.store.sqlite_access import SQLiteAccess, compress, decompress
 from antiphon.store.sqlite_conversations import SQLiteConversations, purge_conversations
 from antiphon.store.sqlite_file import WatchedConnection, connect, snapshot, vacuum
+from antiphon.store.sqlite_lock import disable_waiting, enable_waiting
 from antiphon.store.sqlite_runs import SQLiteRuns, purge_runs
 from antiphon.store.sqlite_schema import FOUND, SCHEMA, searchable_id
 from antiphon.store.sqlite_writer import BatchWriter, Job, MakeWriter
@@ -81,7 +82,9 @@ class SQLiteStore:
         self._limits = limits or StoreLimits()
         self._now = now
         self._purged_at: int | None = None
-        file = WatchedConnection(path, lambda: connect(path, SCHEMA, synchronous="FULL"))
+        file = WatchedConnection(
+            path, lambda: disable_waiting(connect(path, SCHEMA, synchronous="FULL"))
+        )
         self._access = access = SQLiteAccess(path, make_writer(path, file, self._purge))
         self._conversations = SQLiteConversations(access, now=now, limits=self._limits)
         add_job = self._conversations.add_job
@@ -224,14 +227,12 @@ class SQLiteStore:
         now = self._now()
         if self._purged_at is not None and now - self._purged_at < PURGE_EVERY_S:
             return False
-        if purge_turns(connection, now, PURGE_TURNS):
-            return True
-        if purge_runs(connection, now, PURGE_TURNS):
-            return True
-        if purge_conversations(connection, now, PURGE_TURNS):
-            return True
-        self._purged_at = now
-        vacuum(connection, VACUUM_PAGES)
+        with enable_waiting(connection):
+            for purge in (purge_turns, purge_runs, purge_conversations):
+                if purge(connection, now, PURGE_TURNS):
+                    return True
+            self._purged_at = now
+            vacuum(connection, VACUUM_PAGES)
         return False
 
 

@@ -21,8 +21,25 @@ SHARED_S = 1.0
 """How long a file counts as shared after its lock was held by somebody else."""
 
 
+def disable_waiting(connection: sqlite3.Connection) -> sqlite3.Connection:
+    """Have statements of a connection fail at once while the lock is held: see `WriteLock`."""
+    connection.execute("PRAGMA busy_timeout = 0")
+    return connection
+
+
+@contextmanager
+def enable_waiting(connection: sqlite3.Connection) -> Iterator[None]:
+    """Let SQLite wait for the lock, for statements outside of a transaction."""
+    connection.execute(f"PRAGMA busy_timeout = {BUSY_S * 1000:.0f}")
+    try:
+        yield
+    finally:
+        disable_waiting(connection)
+
+
 class WriteLock:
-    """Takes the lock for the transactions of one writer. Used by one thread."""
+    """Takes the lock for the transactions of one writer, on connections that do not wait. Used by
+    one thread."""
 
     def __init__(
         self,
@@ -52,13 +69,6 @@ class WriteLock:
             self._sleep(pause_s)
 
     def _begin(self, connection: sqlite3.Connection) -> None:
-        connection.execute("PRAGMA busy_timeout = 0")
-        try:
-            self._wait_for_lock(connection)
-        finally:
-            connection.execute(f"PRAGMA busy_timeout = {BUSY_S * 1000:.0f}")
-
-    def _wait_for_lock(self, connection: sqlite3.Connection) -> None:
         deadline = self._monotonic() + BUSY_S
         while True:
             try:

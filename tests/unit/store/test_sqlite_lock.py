@@ -10,7 +10,14 @@ from pathlib import Path
 import pytest
 
 from antiphon.store.sqlite_file import BUSY_S
-from antiphon.store.sqlite_lock import LOOK_S, PAUSE_S, SHARED_S, WriteLock
+from antiphon.store.sqlite_lock import (
+    LOOK_S,
+    PAUSE_S,
+    SHARED_S,
+    WriteLock,
+    disable_waiting,
+    enable_waiting,
+)
 
 
 class Clock:
@@ -40,7 +47,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def connect(path: Path) -> sqlite3.Connection:
-    return sqlite3.connect(path, isolation_level=None, timeout=BUSY_S)
+    return disable_waiting(sqlite3.connect(path, isolation_level=None, timeout=BUSY_S))
 
 
 @pytest.fixture
@@ -94,7 +101,16 @@ def test_a_lock_that_is_held_for_too_long_is_an_error(
     with pytest.raises(sqlite3.OperationalError, match="database is locked"):
         write(WriteLock(clock.monotonic, clock.sleep), connection)
     assert sum(clock.slept) == pytest.approx(BUSY_S, abs=2 * LOOK_S)
-    assert connection.execute("PRAGMA busy_timeout").fetchone() == (BUSY_S * 1000,)
+
+
+def test_sqlite_waits_only_where_it_is_told_to(connection: sqlite3.Connection) -> None:
+    def read_timeout() -> int:
+        return int(connection.execute("PRAGMA busy_timeout").fetchone()[0])
+
+    assert read_timeout() == 0
+    with enable_waiting(connection):
+        assert read_timeout() == BUSY_S * 1000
+    assert read_timeout() == 0
 
 
 def test_a_writer_that_is_alone_never_pauses(connection: sqlite3.Connection) -> None:
