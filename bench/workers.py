@@ -1,7 +1,7 @@
 """Throughput of one process and of two workers, on two cores that they share with the load.
 
 The load generator and the fake provider of `bench/gateway.py` are used, in alternating rounds. One
-scenario is added: `paced-c640`, more streams of one chunk every 20 ms than one process can serve.
+scenario is added: `paced-c960`, more streams of one chunk every 20 ms than one process can serve.
 
     python bench/workers.py            print the table
     python bench/workers.py --write    also write it to bench/results/workers.md
@@ -23,12 +23,12 @@ from gateway import HERE, PORT, gateway, toolbox
 
 SCENARIOS = {
     "burst-c64": "64 streams of 200 chunks, without delay",
-    "paced-c640": "640 streams of a chunk every 20 ms",
+    "paced-c960": "960 streams of a chunk every 20 ms",
     "plain-c64": "64 clients, whole answers",
 }
 RUNNER = """\
 import bench
-bench.SCENARIOS["paced-c640"] = (640, "n200-d20", 1, 10, 6, [])
+bench.SCENARIOS["paced-c960"] = (960, "n200-d20", 1, 10, 6, [])
 bench.main()
 """
 RESULTS = HERE / "results" / "workers.md"
