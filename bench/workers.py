@@ -57,8 +57,9 @@ def measure(scenarios: str, rounds: int) -> list[Row]:
 
 
 def tabulate(rows: list[Row]) -> list[str]:
-    """Make a table of medians, one line for each figure of a scenario."""
-    lines = ["| | one process | two workers | ratio |", "|---|---:|---:|---:|"]
+    """Make a table of medians, one line for each figure of a scenario. Ratios are those of single
+    rounds: the speed of a machine changes between them."""
+    lines = ["| | one process | two workers | ratio (rounds) |", "|---|---:|---:|---|"]
     for scenario in dict.fromkeys(row["scenario"] for row in rows):
         found = [row for row in rows if row["scenario"] == scenario]
         if bad := sum(row["bad"] + row["errors"] for row in found):
@@ -67,13 +68,18 @@ def tabulate(rows: list[Row]) -> list[str]:
         rate = "responses_per_s" if is_plain else "events_per_s"
         for what, key in ((rate.replace("_per_", "/"), rate), ("cores used", "cpu_cores")):
             one, two = (
-                median(_read(row, key) for row in found if row["name"] == name)
-                for name in ("one", "two")
+                [_read(row, key) for row in found if row["name"] == name] for name in ("one", "two")
             )
-            digits = 2 if key == "cpu_cores" else 0
             title = f"{SCENARIOS.get(scenario, scenario)} (`{scenario}`): {what}"
-            lines.append(f"| {title} | {one:,.{digits}f} | {two:,.{digits}f} | {two / one:.2f} |")
+            lines.append(_format_line(title, one, two, 2 if key == "cpu_cores" else 0))
     return lines
+
+
+def _format_line(title: str, one: list[float], two: list[float], digits: int) -> str:
+    ratios = [after / before for before, after in zip(one, two, strict=True)]
+    rounds = ", ".join(f"{ratio:.2f}" for ratio in ratios)
+    middle = f"{median(one):,.{digits}f} | {median(two):,.{digits}f}"
+    return f"| {title} | {middle} | {median(ratios):.2f} ({rounds}) |"
 
 
 def _read(row: Row, key: str) -> float:

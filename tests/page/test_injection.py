@@ -14,7 +14,7 @@ import msgspec
 import pytest
 from playwright.async_api import Page, expect
 
-from antiphon.store.sqlite_file import connect
+from antiphon.store.sqlite.file import connect
 from antiphon.store.trace.rows import (
     TraceAttempt,
     TraceDiagnostic,

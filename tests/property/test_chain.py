@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from antiphon.errors import ChainCycle, ChainNotFound, ChainTooDeep, InvalidRequest
 from antiphon.store.chain import build_history, follow_chain
 from antiphon.store.memory import MemoryStore
-from antiphon.store.sqlite import SQLiteStore
+from antiphon.store.sqlite.store import SQLiteStore
 from antiphon.store.store import Store, StoreLimits, Turn
 from tests.support.turns import turn
 

@@ -22,10 +22,10 @@ import msgspec
 
 from antiphon.store.redact import Redactor
 from antiphon.store.run_log import UNFINISHED
-from antiphon.store.sqlite import SQLiteStore
-from antiphon.store.sqlite_file import WatchedConnection, connect
-from antiphon.store.sqlite_schema import SCHEMA
-from antiphon.store.sqlite_writer import BatchWriter, Job, T, _QueuedJob, _set_futures
+from antiphon.store.sqlite.file import WatchedConnection, connect
+from antiphon.store.sqlite.schema import SCHEMA
+from antiphon.store.sqlite.store import SQLiteStore
+from antiphon.store.sqlite.writer import BatchWriter, Job, T, _QueuedJob, _set_futures
 from antiphon.store.store import StoreLimits
 from antiphon.store.trace.table import EncodedRow
 from antiphon.store.trace.trace_store import TraceStore

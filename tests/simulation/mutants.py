@@ -43,7 +43,7 @@ from antiphon.errors import InvalidRequest, UpstreamError
 from antiphon.pipeline.log import LogStage
 from antiphon.runs.driver import RunDriver
 from antiphon.server.event_stream import EventStream
-from antiphon.store.sqlite import SQLiteStore
+from antiphon.store.sqlite.store import SQLiteStore
 from antiphon.wire.events import TERMINAL_EVENTS
 from antiphon.wire.sse import SSEEncoder
 from tests.simulation.lifecycle.mutants import LIFECYCLE_MUTANTS

@@ -23,7 +23,7 @@ from antiphon.config import (
     TimeoutConfig,
     TraceConfig,
 )
-from antiphon.store.sqlite import SQLiteStore
+from antiphon.store.sqlite.store import SQLiteStore
 from tests.simulation.answers import DIALECTS
 from tests.simulation.virtual_loop import Address
 

@@ -8,7 +8,7 @@ from urllib.parse import unquote, urlsplit
 
 from antiphon.errors import StoreError
 from antiphon.store.memory import MemoryStore
-from antiphon.store.sqlite import SQLiteStore
+from antiphon.store.sqlite.store import SQLiteStore
 from antiphon.store.store import Clock, Store, StoreLimits
 
 _SQLITE = "sqlite:///"

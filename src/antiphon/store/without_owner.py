@@ -10,7 +10,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from antiphon.store.sqlite_file import connect_reader, convert_errors
+from antiphon.store.sqlite.file import connect_reader, convert_errors
 
 _COUNT = "SELECT count(*), max(ifnull(expires_at, 1 << 62)) FROM turn WHERE {} AND {}"
 _ALIVE = "(expires_at IS NULL OR expires_at > ?)"

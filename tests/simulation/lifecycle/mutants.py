@@ -13,7 +13,7 @@ import antiphon.server.endpoints.attach as attach_module
 import antiphon.server.endpoints.responses as responses_module
 import antiphon.server.event_stream as event_stream_module
 import antiphon.server.websocket.responder as responder_module
-import antiphon.store.sqlite_runs as sqlite_runs_module
+import antiphon.store.sqlite.runs as sqlite_runs_module
 from antiphon.errors import LeaseLost
 from antiphon.runs.attach import AttachTable, digest_request
 from antiphon.runs.background import BackgroundRuns
@@ -21,9 +21,9 @@ from antiphon.runs.driver import RunDriver
 from antiphon.runs.durable_log import DurableLog
 from antiphon.runs.endings import RunEndings
 from antiphon.store.run_log import BEFORE_FIRST
-from antiphon.store.sqlite import SQLiteStore
-from antiphon.store.sqlite_conversations import SQLiteConversations
-from antiphon.store.sqlite_runs import SQLiteRuns
+from antiphon.store.sqlite.conversations import SQLiteConversations
+from antiphon.store.sqlite.runs import SQLiteRuns
+from antiphon.store.sqlite.store import SQLiteStore
 from tests.simulation.mutant import Mutant, do_nothing
 from tests.simulation.plan import TENANTS
 

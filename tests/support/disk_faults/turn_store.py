@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from antiphon.errors import InvalidRequest, StoreError
-from antiphon.store.sqlite import PURGE_EVERY_S, SQLiteStore
+from antiphon.store.sqlite.store import PURGE_EVERY_S, SQLiteStore
 from antiphon.store.store import StoreLimits, Turn
 from tests.support.turns import Clock, turn
 

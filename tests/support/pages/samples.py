@@ -9,7 +9,7 @@ from random import Random
 
 import msgspec
 
-from antiphon.store.sqlite_file import connect, transaction
+from antiphon.store.sqlite.file import connect, transaction
 from antiphon.store.trace.rows import (
     TraceAttempt,
     TraceError,

@@ -10,8 +10,8 @@ import msgspec
 import pytest
 
 from antiphon.cli.main import main
-from antiphon.store.sqlite_file import DatabaseSchema, connect, create_directory
-from antiphon.store.sqlite_schema import SCHEMA
+from antiphon.store.sqlite.file import DatabaseSchema, connect, create_directory
+from antiphon.store.sqlite.schema import SCHEMA
 from tests.support.turns import turn
 
 KEYS = '[server]\napi_keys = { alice = "sk-alice-0123456789", bob = "sk-bob-9876543210" }\n'

@@ -9,7 +9,7 @@ from antiphon.errors import StoreError
 from antiphon.pipeline.log import Entry
 from antiphon.server.store_check import CHECK_EVERY_S, StoreCheck
 from antiphon.store.memory import MemoryStore
-from antiphon.store.sqlite import SQLiteStore
+from antiphon.store.sqlite.store import SQLiteStore
 
 
 class Clock:

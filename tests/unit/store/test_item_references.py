@@ -12,7 +12,7 @@ from antiphon.errors import InvalidRequest, StoreError
 from antiphon.store import item_references
 from antiphon.store.item_references import resolve_references
 from antiphon.store.memory import MemoryStore
-from antiphon.store.sqlite import SQLiteStore
+from antiphon.store.sqlite.store import SQLiteStore
 from antiphon.wire.request import Request
 from tests.support.turns import Clock, turn
 

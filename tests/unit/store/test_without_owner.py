@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from antiphon.errors import StoreDamaged
-from antiphon.store.sqlite import SQLiteStore
+from antiphon.store.sqlite.store import SQLiteStore
 from antiphon.store.without_owner import TurnsWithoutOwner, count_turns_without_owner
 from tests.support.turns import Clock, turn
 

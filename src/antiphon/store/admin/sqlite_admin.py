@@ -25,10 +25,9 @@ from antiphon.store.admin.tables import (
     read_usage,
 )
 from antiphon.store.item_references import locate_items
-from antiphon.store.sqlite import purge_turns
-from antiphon.store.sqlite_access import compress, decompress
-from antiphon.store.sqlite_conversations import purge_conversations
-from antiphon.store.sqlite_file import (
+from antiphon.store.sqlite.access import compress, decompress
+from antiphon.store.sqlite.conversations import purge_conversations
+from antiphon.store.sqlite.file import (
     connect,
     connect_reader,
     convert_errors,
@@ -36,8 +35,9 @@ from antiphon.store.sqlite_file import (
     snapshot,
     transaction,
 )
-from antiphon.store.sqlite_runs import purge_runs
-from antiphon.store.sqlite_schema import SCHEMA
+from antiphon.store.sqlite.runs import purge_runs
+from antiphon.store.sqlite.schema import SCHEMA
+from antiphon.store.sqlite.store import purge_turns
 from antiphon.store.turn import decode_turn
 
 _READ: dict[type[Any], str] = {

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from antiphon.store.sqlite_file import connect_reader, convert_errors
+from antiphon.store.sqlite.file import connect_reader, convert_errors
 from antiphon.store.trace.rows import (
     TraceAttempt,
     TraceDiagnostic,

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from antiphon.store.sqlite_file import DatabaseSchema, vacuum
+from antiphon.store.sqlite.file import DatabaseSchema, vacuum
 from antiphon.store.trace.rows import KINDS, TraceRequest, TraceRow
 from antiphon.store.trace.summary import MIGRATION, delete_summaries, update_summaries
 

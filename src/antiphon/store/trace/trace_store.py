@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from antiphon.errors import StoreDamaged, StoreError
 from antiphon.store.redact import Redactor
-from antiphon.store.sqlite_file import (
+from antiphon.store.sqlite.file import (
     WatchedConnection,
     connect,
     create_directory,

@@ -8,7 +8,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from antiphon.store.sqlite_file import connect_reader, convert_errors
+from antiphon.store.sqlite.file import connect_reader, convert_errors
 from antiphon.store.usage.usage_table import COUNTS, Counts, UsageKey
 
 RunJob: TypeAlias = Callable[[Callable[[sqlite3.Connection], Any]], Awaitable[Any]]

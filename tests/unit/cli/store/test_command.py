@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from antiphon.cli.main import main
-from antiphon.store.sqlite_schema import SCHEMA
+from antiphon.store.sqlite.schema import SCHEMA
 
 NEWEST = len(SCHEMA.migrations)
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from antiphon.store.admin.sqlite_admin import SQLiteAdmin
-from antiphon.store.sqlite import SQLiteStore
-from antiphon.store.sqlite_schema import SCHEMA
+from antiphon.store.sqlite.schema import SCHEMA
+from antiphon.store.sqlite.store import SQLiteStore
 from tests.support.turns import Clock, turn
 
 pytestmark = pytest.mark.anyio

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from antiphon.store.sqlite_file import DatabaseSchema, connect
+from antiphon.store.sqlite.file import DatabaseSchema, connect
 from antiphon.store.trace.listing import RequestFilter, RequestRow, list_summaries
 from antiphon.store.trace.rows import TraceAttempt, TraceError, TraceFinish, TraceRow, TraceUsage
 from antiphon.store.trace.summary import COLUMNS, delete_summaries, update_summaries

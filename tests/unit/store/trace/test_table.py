@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from antiphon.store.sqlite_file import connect, create_directory
+from antiphon.store.sqlite.file import connect, create_directory
 from antiphon.store.trace.reader import list_requests, read_detail
 from antiphon.store.trace.rows import TraceError, TraceRow
 from antiphon.store.trace.table import (

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from antiphon.errors import StoreError
-from antiphon.store.sqlite import SQLiteStore
+from antiphon.store.sqlite.store import SQLiteStore
 from antiphon.store.usage.sqlite import read_usage_file
 from antiphon.store.usage.usage_table import COUNTS, UsageKey
 

@@ -15,9 +15,9 @@ import msgspec
 import pytest
 
 from antiphon.errors import StoreError
-from antiphon.store.sqlite import FIND_ITEM, PURGE_EVERY_S, PURGE_TURNS, SQLiteStore
-from antiphon.store.sqlite_file import DatabaseSchema, connect, create_directory
-from antiphon.store.sqlite_schema import SCHEMA
+from antiphon.store.sqlite.file import DatabaseSchema, connect, create_directory
+from antiphon.store.sqlite.schema import SCHEMA
+from antiphon.store.sqlite.store import FIND_ITEM, PURGE_EVERY_S, PURGE_TURNS, SQLiteStore
 from antiphon.store.store import StoreLimits
 from tests.support.turns import Clock, chain_ids, turn
 
@@ -69,7 +69,7 @@ async def test_turns_persist_after_closing_and_reopening(path: Path, clock: Cloc
 SAVE_AND_DIE = """
 import asyncio, os, sys
 from pathlib import Path
-from antiphon.store.sqlite import SQLiteStore
+from antiphon.store.sqlite.store import SQLiteStore
 from antiphon.store.store import Turn
 
 async def main():

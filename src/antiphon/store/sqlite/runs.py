@@ -25,10 +25,10 @@ from antiphon.store.run_log import (
     check_token,
     with_status,
 )
-from antiphon.store.sqlite_access import SQLiteAccess, decompress
-from antiphon.store.sqlite_file import snapshot
-from antiphon.store.sqlite_schema import FOUND, searchable_id
-from antiphon.store.sqlite_writer import Job
+from antiphon.store.sqlite.access import SQLiteAccess, decompress
+from antiphon.store.sqlite.file import snapshot
+from antiphon.store.sqlite.schema import FOUND, searchable_id
+from antiphon.store.sqlite.writer import Job
 from antiphon.store.turn import Clock, StoreLimits, Turn, decode_turn
 
 _FORGET_LEASE_S = 3600  # a lease that expired so long ago is deleted

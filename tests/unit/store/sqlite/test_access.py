@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from antiphon.errors import StoreError, StoreRefused
-from antiphon.store.sqlite_access import SQLiteAccess, compress, decompress
-from antiphon.store.sqlite_file import WatchedConnection
-from antiphon.store.sqlite_writer import BatchWriter, Job
+from antiphon.store.sqlite.access import SQLiteAccess, compress, decompress
+from antiphon.store.sqlite.file import WatchedConnection
+from antiphon.store.sqlite.writer import BatchWriter, Job
 
 pytestmark = pytest.mark.anyio
 

@@ -10,13 +10,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from antiphon.errors import AntiphonError, StoreError
-from antiphon.store.sqlite_file import (
+from antiphon.store.sqlite.file import (
     WatchedConnection,
     connect_reader,
     convert_errors,
     create_directory,
 )
-from antiphon.store.sqlite_writer import BatchWriter, Job, T
+from antiphon.store.sqlite.writer import BatchWriter, Job, T
 
 READERS = 3
 _COMPRESS_FROM_BYTES = 16 * 1024  # from this size on, compression saves more than it costs

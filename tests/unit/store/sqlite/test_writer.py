@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from antiphon.errors import StoreDamaged, StoreError
-from antiphon.store.sqlite_file import WatchedConnection
-from antiphon.store.sqlite_writer import BATCH, BatchWriter, Job
+from antiphon.store.sqlite.file import WatchedConnection
+from antiphon.store.sqlite.writer import BATCH, BatchWriter, Job
 from tests.support.waiting import LIMIT_S
 
 pytestmark = pytest.mark.anyio

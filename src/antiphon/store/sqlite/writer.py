@@ -19,12 +19,12 @@ from typing import Any, TypeAlias, TypeVar
 from msgspec import Struct
 
 from antiphon.errors import StoreError
-from antiphon.store.sqlite_file import (
+from antiphon.store.sqlite.file import (
     WatchedConnection,
     is_file_failure,
     to_store_error,
 )
-from antiphon.store.sqlite_lock import WriteLock
+from antiphon.store.sqlite.lock import WriteLock
 
 T = TypeVar("T")
 Job: TypeAlias = Callable[[sqlite3.Connection], T]

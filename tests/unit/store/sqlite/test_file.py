@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from antiphon.errors import StoreDamaged, StoreError
-from antiphon.store.sqlite_file import (
+from antiphon.store.sqlite.file import (
     DatabaseSchema,
     WatchedConnection,
     connect,

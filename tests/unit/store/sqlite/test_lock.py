@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from antiphon.store.sqlite_file import BUSY_S
-from antiphon.store.sqlite_lock import (
+from antiphon.store.sqlite.file import BUSY_S
+from antiphon.store.sqlite.lock import (
     LOOK_S,
     PAUSE_S,
     SHARED_S,

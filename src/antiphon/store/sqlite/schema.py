@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from antiphon.store.sqlite_file import DatabaseSchema
+from antiphon.store.sqlite.file import DatabaseSchema
 from antiphon.store.usage.sqlite import MIGRATION as USAGE_MIGRATION
 
 SCHEMA = DatabaseSchema(

@@ -16,10 +16,10 @@ from antiphon.store.conversation import (
     encode_turn_items,
     unknown_after,
 )
-from antiphon.store.sqlite_access import SQLiteAccess, compress, decompress
-from antiphon.store.sqlite_file import snapshot
-from antiphon.store.sqlite_schema import searchable_id
-from antiphon.store.sqlite_writer import Job
+from antiphon.store.sqlite.access import SQLiteAccess, compress, decompress
+from antiphon.store.sqlite.file import snapshot
+from antiphon.store.sqlite.schema import searchable_id
+from antiphon.store.sqlite.writer import Job
 from antiphon.store.turn import Clock, StoreLimits, Turn
 from antiphon.wire.items import Document
 

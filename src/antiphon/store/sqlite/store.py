@@ -13,13 +13,13 @@ from pathlib import Path
 
 from antiphon.store.chain import check_finished, follow_chain
 from antiphon.store.item_references import ItemCollector, ItemLocation, locate_items
-from antiphon.store.sqlite_access import SQLiteAccess, compress, decompress
-from antiphon.store.sqlite_conversations import SQLiteConversations, purge_conversations
-from antiphon.store.sqlite_file import WatchedConnection, connect, snapshot, vacuum
-from antiphon.store.sqlite_lock import disable_waiting, enable_waiting
-from antiphon.store.sqlite_runs import SQLiteRuns, purge_runs
-from antiphon.store.sqlite_schema import FOUND, SCHEMA, searchable_id
-from antiphon.store.sqlite_writer import BatchWriter, Job, MakeWriter
+from antiphon.store.sqlite.access import SQLiteAccess, compress, decompress
+from antiphon.store.sqlite.conversations import SQLiteConversations, purge_conversations
+from antiphon.store.sqlite.file import WatchedConnection, connect, snapshot, vacuum
+from antiphon.store.sqlite.lock import disable_waiting, enable_waiting
+from antiphon.store.sqlite.runs import SQLiteRuns, purge_runs
+from antiphon.store.sqlite.schema import FOUND, SCHEMA, searchable_id
+from antiphon.store.sqlite.writer import BatchWriter, Job, MakeWriter
 from antiphon.store.turn import Clock, StoreLimits, Turn, decode_turn, encode_turn
 from antiphon.store.usage.sqlite import SQLiteUsageTable
 from antiphon.wire.items import Document

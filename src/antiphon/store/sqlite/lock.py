@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from antiphon.store.sqlite_file import BUSY_S, finish_transaction
+from antiphon.store.sqlite.file import BUSY_S, finish_transaction
 
 LOOK_S = 0.0005
 """Time between two looks at the lock."""

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from antiphon.store.conversation import Conversation
-from antiphon.store.sqlite import SQLiteStore
+from antiphon.store.sqlite.store import SQLiteStore
 from antiphon.store.turn import StoreLimits
 from tests.support.turns import Clock
 from tests.support.waiting import until

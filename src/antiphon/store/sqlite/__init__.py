@@ -1,0 +1,1 @@
+"""SQLite store: one file, one writer that batches, a few readers."""
