@@ -93,7 +93,8 @@ def test_one_cut_at_any_position_makes_no_difference(style: str, damage: str | N
     text = DAMAGES[damage](RIGHT) if damage else RIGHT
     text = arguments(WRAPPERS[style](text))
     expected = outcome(FreeformInputFilter(TOOLS), [text])
-    for position in range(len(text) + 1):
+    first = [None, *DAMAGES].index(damage) % 3  # every third position, with each damage others
+    for position in range(first, len(text) + 1, 3):
         assert outcome(FreeformInputFilter(TOOLS), [text[:position], text[position:]]) == expected
     assert outcome(FreeformInputFilter(TOOLS), list(text)) == expected
 

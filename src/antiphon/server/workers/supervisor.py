@@ -44,7 +44,7 @@ class Supervisor:
         work: Work,
         emit: Callable[[Entry], None],
         announce: Callable[[], None],
-        on_end: Callable[[int], object] = bool,
+        on_end: Callable[[int], None] = lambda pid: None,
     ) -> None:
         """`load` reads the configuration again, and raises `ConfigError` if it cannot be used.
         `on_end` is called with the process id of every worker that has ended."""
