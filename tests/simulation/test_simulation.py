@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.simulation.check import ORACLES
 from tests.simulation.mutant import Mutant
 from tests.simulation.mutants import MUTANTS, find, read_seeds
 from tests.simulation.records import QUESTION
@@ -93,6 +94,11 @@ REGRESSIONS = {
 def test_seeds_that_were_violated_once_keep_every_rule(seed: int) -> None:
     [report] = run_seeds([seed], False)
     assert report.violations == ()
+
+
+def test_every_rule_is_documented() -> None:
+    page = (REPOSITORY / "docs" / "reliability.md").read_text(encoding="utf-8")
+    assert [oracle.__name__ for oracle in ORACLES if f"`{oracle.__name__}`" not in page] == []
 
 
 SAMPLE = (
