@@ -95,22 +95,25 @@ class BatchedStatement:
         wait any more; what it wanted to write is written, as by the other stores, unless the
         database is away for too long."""
         calls: list[_Call] = []
-        size, now = 0, asyncio.get_running_loop().time()
+        size = 0
         while self._waiting and len(calls) < BATCH and size < BATCH_BYTES:
             call = self._waiting.popleft()
-            is_left = call.future.cancelled() and now < call.deadline
-            if not call.future.done() or is_left:
+            if _is_wanted(call):
                 calls.append(call)
                 size += call.size
         return calls
 
     async def _write(self, calls: list[_Call]) -> bool:
-        """Write calls in one transaction; False if the database is away: they are kept."""
+        """Write calls in one transaction; False if the database is away: they are kept. Calls that
+        were given up while a connection was waited for are left out."""
         sent = [False]
-        values = [(*call.values, call.is_repeated) for call in calls]
         wait_s = self._connections.wait_s
 
         async def work(connection: Any, _: bool) -> Any:
+            calls[:] = filter(_is_wanted, calls)
+            values = [(*call.values, call.is_repeated) for call in calls]
+            if not values:
+                return []
             return await connection.fetchmany(self._query, values, timeout=wait_s)
 
         try:
@@ -121,7 +124,7 @@ class BatchedStatement:
                 return False
             await self._fail_or_divide(calls, error)
             return True
-        self.transactions += 1
+        self.transactions += bool(calls)
         for call, row in zip(calls, rows, strict=True):
             if not call.future.done():
                 call.future.set_result(row)
@@ -139,3 +142,11 @@ class BatchedStatement:
                 await self._write([call])
         elif not calls[0].future.done():
             calls[0].future.set_exception(error)
+
+
+def _is_wanted(call: _Call) -> bool:
+    """Whether a call is still to be written: its caller waits for it, or has left before the
+    deadline."""
+    if call.future.cancelled():
+        return asyncio.get_running_loop().time() < call.deadline
+    return not call.future.done()

@@ -309,10 +309,42 @@ BEGIN
 END $$;
 """
 
+# A beginning that was given up may reach the server after the end of its response: whatever is
+# stored under its id stays as it is.
+_BEGIN_ONCE = """
+CREATE OR REPLACE FUNCTION begin_run(
+    p_id text, p_previous text, p_expires_at bigint, p_owner text, p_body bytea,
+    p_item_ids text[], p_item_is_input boolean[], p_item_positions integer[],
+    p_status text, p_holder text, p_is_background boolean, p_is_streamed boolean,
+    p_request bytea, p_resume boolean
+) RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+    v_turn bigint;
+BEGIN
+    INSERT INTO turn (id, previous_response_id, expires_at, owner, body)
+        VALUES (p_id, p_previous, p_expires_at, p_owner, p_body)
+        ON CONFLICT (id) DO NOTHING RETURNING seq INTO v_turn;
+    IF v_turn IS NULL THEN
+        RETURN true;
+    END IF;
+    INSERT INTO item (id, is_input, turn, position)
+        SELECT id, is_input, v_turn, place
+        FROM unnest(p_item_ids, p_item_is_input, p_item_positions) AS given (id, is_input, place)
+        ON CONFLICT DO NOTHING;
+    INSERT INTO run (turn, status, holder, is_background, is_streamed, request)
+        VALUES (v_turn, p_status, p_holder, p_is_background, p_is_streamed, p_request);
+    IF p_holder IS NOT NULL THEN
+        UPDATE conversation SET lock_holder = p_holder WHERE locked_by = p_id;
+    END IF;
+    RETURN true;
+END $$;
+"""
+
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     (
         *(_TABLES, USAGE_TABLES, _TRIGGERS, _SAVE, _BEGIN, _APPEND),
         *(CONVERSATION_FUNCTIONS, _FINISH, _LEASES),
     ),
     (_REACHABILITY,),
+    (_BEGIN_ONCE,),
 )

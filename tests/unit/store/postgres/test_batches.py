@@ -10,7 +10,7 @@ from antiphon.errors import StoreError, StoreUnavailable
 from antiphon.store.postgres.batches import BATCH_BYTES, BatchedStatement
 from antiphon.store.postgres.connections import Connections
 from tests.support.postgres_proxy import PostgresProxy
-from tests.support.waiting import until
+from tests.support.waiting import LIMIT_S, until
 
 pytestmark = pytest.mark.anyio
 
@@ -73,6 +73,30 @@ async def test_what_a_cancelled_caller_wanted_to_write_is_given_up_like_any_othe
     caller.cancel()
     async with asyncio.timeout(3 * connections.wait_s):  # a gateway that stops waits for it
         await divide.close()
+    assert divide.transactions == 1
+
+
+async def test_a_call_that_is_given_up_while_it_waits_for_a_connection_is_not_written(
+    connections: Connections,
+) -> None:
+    divide = BatchedStatement(connections, DIVIDE)
+    await divide.run(1)
+    held = asyncio.Event()
+
+    async def hold(connection: object, _: bool) -> None:
+        await held.wait()
+
+    holding = [asyncio.ensure_future(connections.run(hold)) for _ in range(2)]
+    await asyncio.sleep(0)  # they have all connections
+    connections.wait_s = 0.1
+    given_up = asyncio.ensure_future(divide.run(1))
+    await asyncio.sleep(0)
+    connections.wait_s = LIMIT_S  # the connection is waited for longer than the call
+    with pytest.raises(StoreUnavailable):
+        await given_up
+    held.set()
+    await asyncio.gather(*holding)
+    await divide.close()
     assert divide.transactions == 1
 
 

@@ -44,6 +44,18 @@ async def test_every_write_of_a_run_may_lose_its_reply_and_is_written_once(
         await runs.append("r1", token, [batch(7)])
 
 
+async def test_a_beginning_that_comes_after_the_end_changes_nothing(open_store: OpenStore) -> None:
+    """It was given up while the database was away, and was on its way all the same."""
+    store = await open_store()
+    await store.save(turn("r1"))
+    await store.runs.begin(turn("r1", status="in_progress"), RUNNING)
+    stored = await store.load("r1")
+    assert stored is not None
+    assert stored.status == "completed"
+    assert await store.runs.claim_expired("p2", 10) == []
+    assert await store.runs.read_events("r1", -1) is None
+
+
 async def test_a_run_goes_on_after_a_write_that_failed_and_was_written(
     open_store: OpenStore, proxy: PostgresProxy
 ) -> None:
