@@ -199,7 +199,9 @@ class LoopWriter(BatchWriter):
             self._loop.call_later(max(self._disk.delay(), stalled_s), self._flush)
 
     def _take_jobs(self) -> list[_QueuedJob]:
-        return [queued for queued in self._take_batch(0.0) if queued is not None]
+        self._hand_over()
+        jobs, _ = self._take_batch(0.0)
+        return jobs
 
     def _flush(self) -> None:
         self._is_scheduled = False

@@ -10,8 +10,11 @@ that has received any, or that ended an answer in the middle of what it received
 
 An answer whose framing is broken ends at once, with a `HttpProcessingError` after what arrived.
 
-aiohttp (3.14) does none of this. Its private names that are used here are `_factory`, `_payload`
-and `_parser`; the tests of this module fail if they change.
+The chunks of one read of the network are joined: aiohttp takes each out of its buffer by itself,
+which costs a stream of many small chunks a tenth of its CPU time.
+
+aiohttp (3.14) does none of this. Its private names that are used here are `_factory`, `_payload`,
+`_parser` and `_buffer`; the tests of this module fail if they change.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import select
+from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +40,8 @@ if TYPE_CHECKING:
 # No upstream can know its reason, and so none can send a beginning that this would complete.
 _PROBE_REASON = secrets.token_hex(8)
 _PROBE = f"HTTP/1.1 204 {_PROBE_REASON}\r\n\r\n".encode()
+
+_MANY_CHUNKS = 8  # fewer are not worth a copy of what a slow reader has left in the buffer
 
 
 class UpstreamConnection(ResponseHandler):
@@ -68,8 +74,12 @@ class UpstreamConnection(ResponseHandler):
             return
         super().data_received(data)
         payload = self._payload
-        if self._heads and payload is not None and (payload.is_eof() or self._heads > 1):
+        if payload is None:
+            return
+        if self._heads and (payload.is_eof() or self._heads > 1):
             self._end_answer()
+        if payload is not aiohttp.EMPTY_PAYLOAD and len(payload._buffer) >= _MANY_CHUNKS:
+            _join_chunks(payload._buffer)
 
     def feed_data(self, data: Any, size: int = 0) -> None:
         """Queue the head of an answer; a second one answers no request."""
@@ -103,6 +113,12 @@ class UpstreamConnection(ResponseHandler):
         """Close the connection; a request that waits for it fails, and may be sent again."""
         self.abort()
         self.set_exception(aiohttp.ServerDisconnectedError("bytes before the request"))
+
+
+def _join_chunks(buffer: deque[bytes]) -> None:
+    joined = b"".join(buffer)
+    buffer.clear()
+    buffer.append(joined)
 
 
 def _is_readable(transport: asyncio.Transport | None) -> bool:

@@ -179,6 +179,37 @@ async def test_an_answer_larger_than_every_buffer_leaves_its_connection_reusable
             assert len(server.connections) == 1, name
 
 
+def many_chunks(count: int) -> tuple[bytes, bytes]:
+    """An answer in small chunks, and its body."""
+    pieces = [b"data: %d\n\n" % number for number in range(count)]
+    chunks = b"".join(b"%x\r\n%b\r\n" % (len(piece), piece) for piece in pieces)
+    head = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
+    return head + chunks + b"0\r\n\r\n", b"".join(pieces)
+
+
+async def test_the_chunks_of_one_read_of_the_network_are_one_piece() -> None:
+    answer, body = many_chunks(500)
+    async with raw_upstream(lambda _: answer) as server, session() as client:
+        async with client.post(server.url, data=b"{}") as response:
+            await until(lambda: response.content.is_eof(), "the answer has arrived")
+            assert len(response.content._buffer) < 8
+            assert await response.content.readany() == body
+        assert await ask(client, server.url) == body
+        assert len(server.connections) == 1
+
+
+async def test_a_slow_reader_gets_every_one_of_many_small_chunks() -> None:
+    answer, body = many_chunks(50_000)
+    async with raw_upstream(lambda _: answer) as server, session() as client:
+        async with client.post(server.url, data=b"{}") as response:
+            received = b""
+            while piece := await response.content.read(1000):  # ends within chunks
+                received += piece
+        assert received == body
+        assert await ask(client, server.url) == body
+        assert len(server.connections) == 1
+
+
 async def test_bytes_between_check_out_and_sending_are_not_the_answer() -> None:
     make = FRAMINGS["content-length"]
     async with raw_upstream(numbered(make)) as server, session() as client:

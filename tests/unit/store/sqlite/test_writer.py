@@ -55,6 +55,13 @@ async def test_jobs_queued_together_share_transactions(writer: BatchWriter) -> N
     assert await writer.run(count) == 2 * BATCH
 
 
+async def test_jobs_of_one_turn_of_the_event_loop_share_one_transaction(
+    writer: BatchWriter,
+) -> None:
+    await asyncio.gather(*(writer.run(insert(number)) for number in range(BATCH)))
+    assert writer.transactions == 1
+
+
 async def test_a_job_that_fails_does_not_fail_its_batch(writer: BatchWriter) -> None:
     jobs = (writer.run(insert(value)) for value in (1, 2, 1, object(), 3))
     results = await asyncio.gather(*jobs, return_exceptions=True)
