@@ -11,9 +11,15 @@ from pathlib import Path
 
 import aiohttp
 import pytest
+from aiohttp.client_proto import ResponseHandler
 from yarl import URL
 
-from antiphon.engine.connections import UpstreamRequest, open_session
+from antiphon.engine.connections import (
+    UpstreamConnection,
+    UpstreamConnector,
+    UpstreamRequest,
+    open_session,
+)
 from tests.support.raw_upstream import BODILESS, FRAMINGS, Framing, RawUpstream, raw_upstream
 from tests.support.shared_gateway import UVLOOP
 from tests.support.tls import make_contexts
@@ -196,6 +202,31 @@ async def test_the_chunks_of_one_read_of_the_network_are_one_piece() -> None:
             assert await response.content.readany() == body
         assert await ask(client, server.url) == body
         assert len(server.connections) == 1
+
+
+class CountedConnection(UpstreamConnection):
+    """Counts how often the parser was told to go on with what it holds."""
+
+    resumed = 0
+
+    def data_received(self, data: bytes) -> None:
+        CountedConnection.resumed += not data
+        super().data_received(data)
+
+
+@pytest.mark.parametrize(("chunks", "is_paused"), [(3, False), (50_000, True)])
+async def test_reading_is_resumed_only_after_a_pause(chunks: int, is_paused: bool) -> None:
+    answer, body = many_chunks(chunks)
+    CountedConnection.resumed = 0
+    async with (
+        raw_upstream(lambda _: answer) as server,
+        open_session(read_bufsize=16 * 1024) as client,
+    ):
+        assert isinstance(client.connector, UpstreamConnector)
+        protocol: type[ResponseHandler] = CountedConnection
+        client.connector._factory = partial(protocol, asyncio.get_running_loop())
+        assert await ask(client, server.url) == body
+    assert bool(CountedConnection.resumed) is is_paused
 
 
 async def test_a_slow_reader_gets_every_one_of_many_small_chunks() -> None:
