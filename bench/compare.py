@@ -15,7 +15,6 @@ import argparse
 import json
 import os
 import shlex
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -28,7 +27,7 @@ from pathlib import Path
 from statistics import median, quantiles
 from typing import NamedTuple
 
-from gateway import HERE, PORT, gateway, toolbox
+from gateway import HERE, PORT, copy_toolbox, gateway
 
 RESULTS = HERE / "results" / "compare.md"
 UPSTREAM_PORT = 9100
@@ -148,9 +147,7 @@ def tabulate(samples: Samples) -> str:
 
 def prepare(work: Path) -> None:
     """Copy the tools, and compile the load generator and the provider."""
-    shutil.copytree(toolbox(), work)
-    subprocess.run(["chmod", "-R", "u+w", str(work)], check=True)
-    (work / "bin").mkdir(exist_ok=True)
+    copy_toolbox(work)
     for name in ("fake_upstream", "loadgen"):
         source, binary = str(work / f"{name}.c"), str(work / "bin" / name)
         subprocess.run(["cc", "-O2", "-o", binary, source, "-lm"], check=True)

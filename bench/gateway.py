@@ -44,6 +44,13 @@ def toolbox() -> Path:
     return found
 
 
+def copy_toolbox(work: Path) -> None:
+    """Copy the load generator, the fake upstream and the runner to where they can be compiled."""
+    shutil.copytree(toolbox(), work)
+    subprocess.run(["chmod", "-R", "u+w", str(work)], check=True)
+    (work / "bin").mkdir(exist_ok=True)
+
+
 def gateway(work: Path, name: str, port: int, checkout: Path) -> dict[str, object]:
     """Describe one gateway to the runner: the source of a checkout, on a port of its own."""
     config = work / f"{name}.toml"
@@ -80,9 +87,7 @@ def main() -> None:
     args = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="antiphon-bench-") as name:
         work = Path(name) / "bench"
-        shutil.copytree(toolbox(), work)
-        subprocess.run(["chmod", "-R", "u+w", str(work)], check=True)
-        (work / "bin").mkdir(exist_ok=True)
+        copy_toolbox(work)
         (work / "targets.json").write_text(json.dumps(targets(work, args.against)))
         run = [sys.executable, "bench.py", "run", "--targets", "targets.json", "--out", "out.jsonl"]
         run += ["--scenarios", args.scenarios, "--rounds", args.rounds]

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -19,7 +18,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from gateway import HERE, PORT, gateway, toolbox
+from gateway import HERE, PORT, copy_toolbox, gateway
 
 SCENARIOS = {
     "burst-c64": "64 streams of 200 chunks, without delay",
@@ -45,9 +44,7 @@ def targets(work: Path) -> list[dict[str, object]]:
 def measure(scenarios: str, rounds: int) -> list[Row]:
     with tempfile.TemporaryDirectory(prefix="antiphon-bench-") as name:
         work = Path(name) / "bench"
-        shutil.copytree(toolbox(), work)
-        subprocess.run(["chmod", "-R", "u+w", str(work)], check=True)
-        (work / "bin").mkdir(exist_ok=True)
+        copy_toolbox(work)
         (work / "targets.json").write_text(json.dumps(targets(work)))
         (work / "runner.py").write_text(RUNNER)
         run = [sys.executable, "runner.py", "run", "--targets", "targets.json"]
