@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from antiphon.errors import LeaseLost, StoreError, StoreRefused
 from antiphon.pipeline.stage import failed, terminal
-from antiphon.runs.event_log import EventLog
+from antiphon.runs.event_log import EventLog, join_batches
 from antiphon.runs.lease import conversation_of
 from antiphon.store.run_log import BEFORE_FIRST, LoggedBatch, RunStore
 from antiphon.store.turn import Turn
@@ -76,7 +76,7 @@ class DurableLog(EventLog):
         """Write what is not durable yet; what comes meanwhile is written the next time."""
         count, delay_s = len(self.batches), FLUSH_S
         try:
-            await self._runs.append(self._response_id, self._token, self.batches[self.visible :])
+            await self._runs.append(self._response_id, self._token, self._pending())
         except LeaseLost:
             self._lose()
             return
@@ -123,9 +123,13 @@ class DurableLog(EventLog):
         return self.batches[self.visible - 1].last_seq if self.visible else BEFORE_FIRST
 
     async def _write_end(self, turn: Turn) -> None:
-        pending = self.batches[self.visible :] if self._is_streamed else ()
+        pending = self._pending() if self._is_streamed else ()
         conversation_id = conversation_of(turn.response)
         await self._runs.finish(turn, self._token, pending, conversation_id=conversation_id)
+
+    def _pending(self) -> list[LoggedBatch]:
+        """Return what is not durable yet."""
+        return join_batches(self.batches[self.visible :])
 
     def _replace_last(self, events: list[Event]) -> None:
         self.sequence_number = self.batches.pop().first_seq

@@ -12,6 +12,8 @@ from antiphon.store.run_log import LoggedBatch
 from antiphon.wire.events import TERMINAL_EVENTS, Failed
 from antiphon.wire.sse import SSEEncoder
 
+JOINED_BYTES = 64 * 1024
+
 # A quote inside of a JSON string is escaped, so that this never matches text of a client or model.
 _OBFUSCATION = re.compile(rb',"obfuscation":"[^"]*"')
 
@@ -65,6 +67,23 @@ class EventLog(SSEEncoder):
         for each in waiting:
             if not each.done():
                 each.set_result(None)
+
+
+def join_batches(batches: Sequence[LoggedBatch]) -> list[LoggedBatch]:
+    """Join consecutive batches, to as few as have `JOINED_BYTES` each: a row costs a store more
+    than its bytes do."""
+    joined: list[LoggedBatch] = []
+    frames: list[bytes] = []
+    first_seq = size = 0
+    for number, batch in enumerate(batches):
+        if not frames:
+            first_seq, size = batch.first_seq, 0
+        frames.append(batch.frames)
+        size += len(batch.frames)
+        if size >= JOINED_BYTES or number == len(batches) - 1:
+            joined.append(LoggedBatch(first_seq, batch.last_seq, b"".join(frames)))
+            frames.clear()
+    return joined
 
 
 def frames_after(batch: LoggedBatch, after: int) -> bytes:

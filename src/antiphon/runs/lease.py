@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
@@ -35,13 +36,22 @@ class ProcessLease:
         self._runs = runs
         self._lease_s = lease_s
         self._on_request = on_request
+        self._interval_s = min(_RENEW_S, lease_s / 3)
+        self._fresh_until = -math.inf
+        """Until then a run may begin: the greater part of the lease is left."""
         self._held: set[str] = set()
         self._renewing: asyncio.Task[None] | None = None
+        self._first: asyncio.Task[None] | None = None
+        """Renews the lease for all runs that are about to begin."""
 
     async def hold(self, response_id: str) -> None:
         """Hold the lease before a run begins; raises `StoreError`."""
-        if not self._held:
-            await self._runs.renew(self.holder, self._lease_s)
+        loop = asyncio.get_running_loop()
+        if loop.time() >= self._fresh_until:
+            if self._first is None:
+                self._first = loop.create_task(self._renew_now())
+                self._first.add_done_callback(self._forget_first)
+            await asyncio.shield(self._first)
         self.hold_soon(response_id)
 
     def hold_soon(self, response_id: str) -> None:
@@ -56,7 +66,7 @@ class ProcessLease:
     async def renew(self) -> None:
         """Extend the lease now, if there are runs that need it; raises `StoreError`."""
         if self._held:
-            self._on_request(await self._runs.renew(self.holder, self._lease_s))
+            await self._renew_now()
 
     async def close(self) -> None:
         """End the lease: whatever is left is ended by another process."""
@@ -68,11 +78,20 @@ class ProcessLease:
                 await self._runs.renew(self.holder, 0)
 
     async def _renew(self) -> None:
-        interval_s = min(_RENEW_S, self._lease_s / 3)
         while self._held:
             with suppress(StoreError):  # the next renewal may be in time
                 await self.renew()
-            await asyncio.sleep(interval_s)
+            await asyncio.sleep(self._interval_s)
+
+    async def _renew_now(self) -> None:
+        began = asyncio.get_running_loop().time()
+        self._on_request(await self._runs.renew(self.holder, self._lease_s))
+        self._fresh_until = began + self._interval_s
+
+    def _forget_first(self, task: asyncio.Task[None]) -> None:
+        self._first = None
+        if not task.cancelled():
+            task.exception()  # nobody may be left to hear of it
 
 
 async def end_run(runs: RunStore, run: ClaimedRun, *, is_cancelled: bool) -> Document:

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 
 from antiphon.core.diagnostic import Diagnostic
 from antiphon.runs.driver import Reader
-from antiphon.runs.event_log import EventLog, frames_after, without_obfuscation
+from antiphon.runs.event_log import EventLog, frames_after, join_batches, without_obfuscation
 from antiphon.store.run_log import UNFINISHED, EventPage, EventWatch, LoggedBatch
 
 
@@ -44,15 +44,16 @@ class LogTail(Tail):
         self._log = log
 
     async def follow(self, reader: Reader) -> None:
-        log, index = self._log, 0
+        log, sent = self._log, 0
         while True:
-            while index < log.visible:
-                batch = log.batches[index]
-                index += 1
-                is_last = log.has_ended and index == len(log.batches)
-                if batch.last_seq > self._after:
-                    await self._send(reader, batch, is_last)
-                if is_last:
+            while sent < log.visible:
+                batches, sent = log.batches[sent : log.visible], log.visible
+                has_ended = log.has_ended and sent == len(log.batches)
+                for batch in join_batches(batches):
+                    if batch.last_seq > self._after:
+                        is_last = has_ended and batch.last_seq == batches[-1].last_seq
+                        await self._send(reader, batch, is_last)
+                if has_ended:
                     return
             if log.is_closed:
                 raise ConnectionAbortedError("The response was deleted, or its run was taken over.")

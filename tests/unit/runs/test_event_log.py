@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import asyncio
 
-from antiphon.runs.event_log import EventLog, frames_after, without_obfuscation
+from antiphon.runs.event_log import (
+    JOINED_BYTES,
+    EventLog,
+    frames_after,
+    join_batches,
+    without_obfuscation,
+)
 from antiphon.store.run_log import LoggedBatch
 from antiphon.wire.events import Completed, Created, InProgress
 from antiphon.wire.response import Response
@@ -32,6 +38,14 @@ def test_a_batch_is_cut_after_any_of_its_events() -> None:
     assert frames_after(batch, 4) == frames[1] + frames[2]
     assert frames_after(batch, 5) == frames[2]
     assert frames_after(batch, 6) == b""
+
+
+def test_consecutive_batches_are_joined_up_to_a_size() -> None:
+    large = b"x" * JOINED_BYTES
+    batches = [LoggedBatch(n, n, frames) for n, frames in enumerate((b"a", b"b", large, b"c"), 4)]
+    assert join_batches(batches) == [LoggedBatch(4, 6, b"ab" + large), LoggedBatch(7, 7, b"c")]
+    assert join_batches(batches[:1]) == batches[:1]
+    assert join_batches([]) == []
 
 
 async def test_who_waits_is_woken_by_a_batch_and_by_the_end() -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+
+from antiphon.errors import StoreUnavailable
 from antiphon.runs.lease import ProcessLease, conversation_of
-from antiphon.store.memory import MemoryStore
+from antiphon.store.memory import MemoryRuns, MemoryStore
 from antiphon.store.run_log import RenewedRuns, RunStart
 from antiphon.store.turn import Turn
 from tests.support.turns import Clock, turn
@@ -46,6 +49,48 @@ async def test_a_lease_is_renewed_while_it_is_held() -> None:
     lease.release("resp_1")
     await lease.close()
     assert len(await store.runs.claim_expired("other", 2)) == 1
+
+
+class CountedRuns(MemoryRuns):
+    """A store that counts renewals, and may be away."""
+
+    renewals = 0
+    is_away = False
+
+    async def renew(self, holder: str, lease_s: float) -> RenewedRuns:
+        self.renewals += 1
+        await asyncio.sleep(0)
+        if self.is_away:
+            raise StoreUnavailable("the database is away")
+        return await super().renew(holder, lease_s)
+
+
+def counted_lease() -> tuple[CountedRuns, ProcessLease]:
+    clock = Clock()
+    runs = CountedRuns(MemoryStore(now=clock), clock, log_ttl_s=60)
+    return runs, ProcessLease(runs, "me", LEASE_S, lambda requested: None)
+
+
+async def test_runs_that_begin_together_or_soon_after_renew_the_lease_once() -> None:
+    runs, lease = counted_lease()
+    await asyncio.gather(*(lease.hold(f"resp_{number}") for number in range(20)))
+    for number in range(20):
+        lease.release(f"resp_{number}")
+        await lease.hold(f"resp_{20 + number}")
+    assert runs.renewals <= 2  # one before the first run, and one by the task that goes on
+    await lease.close()
+
+
+async def test_no_run_begins_while_the_lease_cannot_be_renewed() -> None:
+    runs, lease = counted_lease()
+    runs.is_away = True
+    holds = (lease.hold(f"resp_{number}") for number in range(3))
+    errors = await asyncio.gather(*holds, return_exceptions=True)
+    assert [type(error) for error in errors] == [StoreUnavailable] * 3
+    assert runs.renewals == 1
+    runs.is_away = False
+    await lease.hold("resp_3")
+    await lease.close()
 
 
 async def test_a_lease_that_was_never_held_is_closed_without_the_store() -> None:
