@@ -6,7 +6,8 @@ The gateway runs in its default configuration: trace and SQLite on.
 
     python bench/gateway.py [--scenarios quick] [--rounds 2] [--against CHECKOUT] [--write]
 
-With `--against`, the gateway of another checkout runs in the same rounds, for a comparison.
+With `--against`, the gateway of another checkout runs in the same rounds, for a comparison: every
+second round in the opposite order. `bench/compare.py` compares two checkouts more exactly.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from statistics import median
+from typing import Any
 
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results" / "gateway.md"
@@ -78,22 +81,49 @@ def targets(work: Path, against: Path | None) -> list[dict[str, object]]:
     ]
 
 
+def tabulate_ratios(rows: list[dict[str, Any]]) -> str:
+    """Make a table of the CPU time per response, relative to the other checkout."""
+    lines = ["### CPU ms per response", "", "| scenario | before | antiphon | ratio |"]
+    lines.append("|---|---:|---:|---:|")
+    for scenario in dict.fromkeys(row["scenario"] for row in rows):
+        before, after = (
+            median(
+                row["cpu_ms_per_response"]
+                for row in rows
+                if (row["name"], row["scenario"]) == (name, scenario)
+            )
+            for name in ("before", "antiphon")
+        )
+        lines.append(f"| {scenario} | {before:.3f} | {after:.3f} | {after / before:.2f} |")
+    return "\n".join(lines)
+
+
+def measure(work: Path, scenarios: str, rounds: int, against: Path | None) -> str:
+    """Run all rounds; returns the tables."""
+    run = [sys.executable, "bench.py", "run", "--targets", "targets.json", "--out", "out.jsonl"]
+    for number in range(rounds):
+        order = targets(work, against)
+        (work / "targets.json").write_text(json.dumps(order[:: -1 if number % 2 else 1]))
+        subprocess.run([*run, "--scenarios", scenarios], cwd=work, check=True)
+    report = [sys.executable, "bench.py", "report", "out.jsonl", "--ref", "nginx"]
+    tables = subprocess.run(report, cwd=work, check=True, capture_output=True, text=True).stdout
+    if against is not None:
+        rows = [json.loads(line) for line in (work / "out.jsonl").read_text().splitlines()]
+        tables = f"{tables}\n{tabulate_ratios(rows)}\n"
+    return tables
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--scenarios", default="quick")
-    parser.add_argument("--rounds", default="2")
+    parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--against", type=Path, help="another checkout to compare with")
     parser.add_argument("--write", action="store_true", help=f"keep the tables in {RESULTS.name}")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="antiphon-bench-") as name:
         work = Path(name) / "bench"
         copy_toolbox(work)
-        (work / "targets.json").write_text(json.dumps(targets(work, args.against)))
-        run = [sys.executable, "bench.py", "run", "--targets", "targets.json", "--out", "out.jsonl"]
-        run += ["--scenarios", args.scenarios, "--rounds", args.rounds]
-        subprocess.run(run, cwd=work, check=True)
-        report = [sys.executable, "bench.py", "report", "out.jsonl", "--ref", "nginx"]
-        tables = subprocess.run(report, cwd=work, check=True, capture_output=True, text=True).stdout
+        tables = measure(work, args.scenarios, args.rounds, args.against)
     print(tables)
     if args.write:
         RESULTS.parent.mkdir(exist_ok=True)
