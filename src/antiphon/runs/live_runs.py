@@ -16,7 +16,8 @@ from antiphon.runs.background import BackgroundRuns
 from antiphon.runs.driver import RunDriver
 from antiphon.runs.endings import RunEndings
 from antiphon.runs.event_log import EventLog
-from antiphon.runs.lease import ProcessLease, conversation_of
+from antiphon.runs.lease import ProcessLease
+from antiphon.store.conversation import conversation_of
 from antiphon.store.run_log import (
     BEFORE_FIRST,
     FIRST_TOKEN,

@@ -88,6 +88,26 @@ class ConversationStore(Protocol):
         """Add a turn as `RunStore.finish` does, for a response that is not stored itself."""
 
 
+def conversation_of(response: Document) -> str | None:
+    """Return the id of the conversation that a response belongs to."""
+    conversation = response.get("conversation")
+    return None if conversation is None else conversation["id"]
+
+
+async def load_items_before(
+    conversations: ConversationStore, turn: Turn, *, client: str = ""
+) -> list[Document]:
+    """Return the items that the conversation of a turn had when it began, as far as they were not
+    deleted; none if it does not belong to a conversation, or its last item was deleted."""
+    conversation_id = conversation_of(turn.response)
+    if conversation_id is None or turn.conversation_end is None:
+        return []
+    page = await conversations.list_items(conversation_id, client=client)
+    items = [] if page is None else page.items
+    ids = [item["id"] for item in items]
+    return items[: ids.index(turn.conversation_end) + 1] if turn.conversation_end in ids else []
+
+
 def encode_turn_items(turn: Turn, limits: StoreLimits) -> dict[str, bytes]:
     """Return input and output of a finished turn as encoded items by id; of items with the same
     id, the first. A turn that failed or was cancelled has none: its request will be repeated."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from msgspec import structs
 
@@ -204,6 +206,21 @@ async def test_a_stored_response_keeps_the_history_that_was_not_stored() -> None
     texts = [part["text"] for item in turn.input for part in item["content"]]
     assert texts == ["one", "one", "two"], "input and output of the first turn, then the input"
     assert found[-1]["type"] == "response.completed"
+
+
+@pytest.mark.parametrize("is_stored", [False, True])
+async def test_a_response_of_a_conversation_is_continued_with_its_history(is_stored: bool) -> None:
+    async with open_application() as opened, connected(opened) as socket:
+        items = json.dumps({"items": [{"role": "user", "content": "zero"}]}).encode()
+        made = document_of(await opened.request("POST", "/v1/conversations", items))
+        first = await socket.turn(create_frame("one", conversation=made["id"], store=is_stored))
+        continued = create_frame("two", previous_response_id=response_id(first), store=False)
+        second = await socket.turn(continued)
+        last = create_frame("three", previous_response_id=response_id(second), store=True)
+        third = response_id(await socket.turn(last))
+        listed = await opened.request("GET", f"/v1/responses/{third}/input_items?order=asc")
+    texts = [item["content"][0]["text"] for item in document_of(listed)["data"]]
+    assert texts == ["zero", "one", "one", "two", "two", "three"]
 
 
 async def test_a_stored_response_that_is_deleted_cannot_be_continued() -> None:
