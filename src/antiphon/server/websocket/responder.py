@@ -204,7 +204,9 @@ class _Reply:
         if not response["store"]:  # the others are found in the store, until they are deleted
             turn = _make_turn(self.prepared, response)
             size = self._size + len(event.data)
-            self._turns.add(turn, size, self.frame.stream_id, self._parent)
+            has_history = turn.previous_response_id is None  # in its input, if there is any
+            parent = None if has_history else self._parent
+            self._turns.add(turn, size, self.frame.stream_id, parent)
 
     def evict_parent(self) -> None:
         if self.frame.parent_id is not None:
