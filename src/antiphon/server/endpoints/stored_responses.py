@@ -65,11 +65,12 @@ async def delete(context: Context) -> HTTPResponse:
 
 
 async def _cancel_live(driver: RunDriver) -> None:
-    """Cancel a background response of this process, and wait for its end."""
+    """Cancel a background response of this process, and wait for its end; not for ever, if it
+    cannot be stored."""
     _check_background(driver.run.prepared.request.background)
     driver.cancel()
     assert driver.task is not None
-    await asyncio.wait((driver.task,))
+    await asyncio.wait((driver.task,), timeout=_END_WAIT_S)
 
 
 async def cancel(context: Context) -> HTTPResponse:
