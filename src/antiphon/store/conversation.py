@@ -98,14 +98,22 @@ async def load_items_before(
     conversations: ConversationStore, turn: Turn, *, client: str = ""
 ) -> list[Document]:
     """Return the items that the conversation of a turn had when it began, as far as they were not
-    deleted; none if it does not belong to a conversation, or its last item was deleted."""
+    deleted; none if it does not belong to a conversation."""
     conversation_id = conversation_of(turn.response)
     if conversation_id is None or turn.conversation_end is None:
         return []
     page = await conversations.list_items(conversation_id, client=client)
     items = [] if page is None else page.items
-    ids = [item["id"] for item in items]
-    return items[: ids.index(turn.conversation_end) + 1] if turn.conversation_end in ids else []
+    return items[: _find_beginning(turn, [item["id"] for item in items])]
+
+
+def _find_beginning(turn: Turn, ids: list[str]) -> int:
+    """Return how many of these items the conversation had when a turn began: those up to the last
+    one of that time or, if it was deleted, those before the turn's own."""
+    if turn.conversation_end in ids:
+        return ids.index(turn.conversation_end) + 1
+    own = {item["id"] for item in list_items([*turn.input, *turn.output], turn.id)}
+    return next((index for index, id in enumerate(ids) if id in own), 0)
 
 
 def encode_turn_items(turn: Turn, limits: StoreLimits) -> dict[str, bytes]:

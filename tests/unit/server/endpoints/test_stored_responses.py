@@ -430,6 +430,18 @@ async def test_the_input_begins_with_the_items_of_the_conversation_at_that_time(
         assert [item["content"][0]["text"] for item in listed["data"]] == ["two"]
 
 
+async def test_an_item_that_is_deleted_from_the_conversation_takes_no_others_with_it() -> None:
+    async with open_application() as opened:
+        made = document_of(await opened.request("POST", "/v1/conversations", b"{}"))
+        path = f"/v1/conversations/{made['id']}/items"
+        for text in ("one", "two"):
+            response = document_of(await opened.create(input=text, conversation=made["id"]))
+        items = document_of(await opened.request("GET", f"{path}?order=asc"))["data"]
+        await opened.request("DELETE", f"{path}/{items[1]['id']}")
+        listed = document_of(await get(opened, response["id"], "/input_items?order=asc"))
+        assert [item["content"][0]["text"] for item in listed["data"]] == ["one", "two"]
+
+
 async def test_the_input_of_a_response_is_listed_when_the_one_before_it_is_deleted() -> None:
     async with open_application() as opened:
         first = document_of(await opened.create(input="one"))["id"]
