@@ -121,6 +121,41 @@ async def test_a_response_continues_its_conversation(
         assert roles == ["user", "user", "assistant", "user", "assistant"]
 
 
+async def test_a_response_that_continues_one_of_a_conversation_has_its_history(
+    tmp_path: Path,
+) -> None:
+    """What came into the conversation later does not belong to it."""
+    async with scripted_client(tmp_path, send_frames(HELLO_WORLD)) as (client, setup):
+        conversation = await client.conversations.create(items=ITEMS[:2])
+        first = await client.responses.create(
+            model="up/m",
+            input=[{"type": "function_call_output", "call_id": "call_1", "output": "7 °C"}],
+            conversation=conversation.id,
+        )
+        await client.conversations.items.create(conversation.id, items=ITEMS[3:4])
+        previous, texts = first.id, list[str]()
+        for text in ("And tomorrow?", "And later?"):
+            answer = await client.responses.create(
+                model="up/m", input=text, previous_response_id=previous
+            )
+            previous = answer.id
+            messages = setup.upstream.requests[-1].body["messages"]
+            texts = [str(message["content"]) for message in messages if message.get("content")]
+        assert texts == [
+            "How warm is it?",
+            "7 °C",
+            "Hello, world",
+            "And tomorrow?",
+            "Hello, world",
+            "And later?",
+        ]
+        listed = client.responses.input_items.list(previous, order="asc")
+        kinds = [item.type async for item in listed]
+        assert kinds == ["message", "function_call", "function_call_output", *["message"] * 4]
+        await client.conversations.delete(conversation.id)
+        await client.responses.create(model="up/m", input="Alone?", previous_response_id=previous)
+
+
 async def test_a_failed_response_adds_nothing(tmp_path: Path) -> None:
     frames = (chunk({"content": "Hel"}), frame({"error": {"message": "overloaded", "code": 503}}))
     async with scripted_client(tmp_path, send_frames(frames)) as (client, _):

@@ -61,14 +61,17 @@ class UpstreamAnswer:
     """With which it reaches a client that reads it whole."""
 
 
-def generate(rng: random.Random, dialect: str, label: str, *, stream: bool) -> UpstreamAnswer:
-    """Generate an answer whose text holds the label; some whole answers have a fixed text."""
+def generate(
+    rng: random.Random, dialect: str, label: str, *, stream: bool, is_thoughtful: bool = False
+) -> UpstreamAnswer:
+    """Generate an answer whose text holds the label; some whole answers have a fixed text. Some
+    have reasoning, or all of them (`is_thoughtful`)."""
     if not stream and rng.random() < 0.6:
         return UpstreamAnswer(JSON, _WHOLE[dialect])
     scripted = rng.choice(_VARIANTS[dialect])
     turn = Turn(
         number=rng.randrange(1, 100),
-        thought="Let me think about it." if rng.random() < 0.4 else "",
+        thought="Let me think about it." if rng.random() < (1.0 if is_thoughtful else 0.4) else "",
         text=f"The answer is {label}. " + "It rains. " * rng.randrange(6),
         calls=(weather("Ulm", 12.5, "rain"),) * (rng.random() < 0.2),
     )

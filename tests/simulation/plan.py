@@ -51,6 +51,8 @@ ADDRESSES: dict[str, Address] = {
     name: (f"10.0.0.{number}", 80) for number, name in enumerate(DIALECTS, 1)
 }
 
+_PAUSES_RATE = 0.4
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -69,6 +71,8 @@ class Plan:
     """One gateway, or two on the same database."""
     stall_at_s: float | None
     """When the disk of a process stands still for longer than its lease."""
+    pauses_in_background: bool
+    """Whether streams of background responses have reasoning, and a pause some time after it."""
 
     @property
     def addresses(self) -> tuple[Address, ...]:
@@ -101,6 +105,7 @@ def make_plan(seed: int) -> Plan:
         latency_s=rng.choice((0.0, 0.001, 0.02)),
         processes=lifecycle.choice((1, 2)),
         stall_at_s=lifecycle.uniform(2.0, 30.0) if lifecycle.random() < 0.25 else None,
+        pauses_in_background=random.Random(f"pauses {seed}").random() < _PAUSES_RATE,
     )
     config = _add_limits(random.Random(f"limits {seed}"), _add_lifecycle(lifecycle, plan))
     return dataclasses.replace(plan, config=config)

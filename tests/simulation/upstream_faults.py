@@ -93,6 +93,15 @@ def no_fault(draft: Draft) -> Script:
     return _whole(draft, draft.answer.data)
 
 
+def pause_after_item(draft: Draft) -> Script:
+    """A complete answer with a pause in its second half, when its first item is finished."""
+    frames, rng = draft.frames(), draft.rng
+    at = rng.randrange(len(frames) // 2, len(frames))
+    pause = Step(0.8 * draft.idle_s, "send", _chunk(b"".join(frames[at:])))
+    begin = Step(draft.delay(), "send", _chunk(b"".join(frames[:at])))
+    return [_begin(draft), begin, pause, Step(0.0, "send", _LAST_CHUNK)]
+
+
 def cut(draft: Draft) -> Script:
     return [*_prefix(draft), Step(draft.delay(), "close")]
 

@@ -16,6 +16,7 @@ from tests.simulation.upstream_faults import (
     Draft,
     Script,
     no_fault,
+    pause_after_item,
 )
 from tests.simulation.virtual_loop import Address, Host, VirtualLoop
 
@@ -45,6 +46,7 @@ class UpstreamHost(Host):
         fault_rate: float,
         idle_s: float,
         use_corpus: bool,
+        pauses_in_background: bool,
     ) -> None:
         self.loop = loop
         self.history = history
@@ -58,6 +60,7 @@ class UpstreamHost(Host):
         self.is_down = False
         self.open_connections = 0
         self._use_corpus = use_corpus
+        self._pauses_in_background = pauses_in_background
         loop.hosts[address] = self
 
     def heal(self) -> None:
@@ -108,6 +111,8 @@ class UpstreamHost(Host):
         draft = Draft(rng, self.dialect, answer, call.key, self.idle_s)
         if call.key in self.dead_keys:
             call.fault = "status 401"
+        elif self._pauses(call, stream):
+            return pause_after_item(draft)
         elif rng.random() < self.fault_rate:
             call.fault = rng.choices(FAULT_NAMES, FAULT_WEIGHTS)[0]
         if not call.fault:
@@ -117,9 +122,14 @@ class UpstreamHost(Host):
             self.dead_keys.add(call.key)
         return FAULTS[call.fault][1](draft)
 
+    def _pauses(self, call: UpstreamCall, stream: bool) -> bool:
+        """Whether a call is answered with reasoning, and a pause after it."""
+        is_asked = stream and self._pauses_in_background and call.exchange >= 0
+        return is_asked and self.history.exchanges[call.exchange].is_background
+
     def _answer(self, call: UpstreamCall, stream: bool) -> UpstreamAnswer:
-        rng = self.rng
-        recorded = rng.random() < 0.3
+        rng, pauses = self.rng, self._pauses(call, stream)
+        recorded = rng.random() < 0.3 and not pauses
         if recorded and self._use_corpus and self.fault_rate:
             answer = draw_recording(rng, self.dialect, stream=stream)
             if answer is not None:
@@ -127,7 +137,7 @@ class UpstreamHost(Host):
                 return answer
         tenant = call.tenants[-1] if call.tenants else "nobody"
         label = f"ax{call.exchange}-{tenant}-{call.number}x"
-        generated = generate(rng, self.dialect, label, stream=stream)
+        generated = generate(rng, self.dialect, label, stream=stream, is_thoughtful=pauses)
         is_short = bool(self.fault_rate) and rng.random() < _CUT_SHORT_RATE
         return cut_short(self.dialect, generated) if is_short else generated
 

@@ -136,6 +136,7 @@ class World:
             fault_rate=self.plan.fault_rate * rng.choice((0.3, 1.0, 1.0)),
             idle_s=self.config.providers[name].timeouts.idle_s,
             use_corpus=self._use_corpus,
+            pauses_in_background=self.plan.pauses_in_background,
         )
 
     async def _start_gateway(self, address: Address) -> None:

@@ -38,7 +38,7 @@ from antiphon.engine.run import Run
 from antiphon.engine.services import ActiveRuns, Caller, PreparedRequest, Services
 from antiphon.errors import InvalidRequest
 from antiphon.store.chain import TurnSource, build_history, without_truncated_calls
-from antiphon.store.conversation import conversation_not_found
+from antiphon.store.conversation import conversation_not_found, load_items_before
 from antiphon.store.item_references import resolve_references
 from antiphon.wire.items import Document
 from antiphon.wire.request import Request
@@ -210,9 +210,10 @@ class Engine:
             return without_truncated_calls(page.items)
         assert request.previous_response_id is not None
         chain = await turns.chain(request.previous_response_id, client=client)
+        before = await load_items_before(self.services.store.conversations, chain[0], client=client)
         stored = (item for turn in chain for item in (*turn.input, *turn.output))
-        reject_unknown_calls(stored, request.input)
-        return build_history(chain)
+        reject_unknown_calls((*before, *stored), request.input)
+        return [*without_truncated_calls(before), *build_history(chain)]
 
     async def _read_media(
         self, items: Sequence[Document], targets: Sequence[Target]

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from antiphon.errors import LeaseLost, StoreError, StoreRefused
 from antiphon.pipeline.stage import failed, terminal
 from antiphon.runs.event_log import EventLog, join_batches
-from antiphon.runs.lease import conversation_of
+from antiphon.store.conversation import conversation_of
 from antiphon.store.run_log import BEFORE_FIRST, LoggedBatch, RunStore
 from antiphon.store.turn import Turn
 from antiphon.wire.events import Event

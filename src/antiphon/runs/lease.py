@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from antiphon.errors import LeaseLost, StoreError
 from antiphon.runs.finished_items import finished_items, read_batches
+from antiphon.store.conversation import conversation_of
 from antiphon.store.run_log import BEFORE_FIRST, ClaimedRun, LoggedBatch, RenewedRuns, RunStore
 from antiphon.wire.events import HostedToolEvent
 from antiphon.wire.items import Document
@@ -116,12 +117,6 @@ async def end_run(runs: RunStore, run: ClaimedRun, *, is_cancelled: bool) -> Doc
     with suppress(LeaseLost):  # it was deleted meanwhile
         await runs.finish(turn, run.token, batches, conversation_id=conversation_of(response))
     return response
-
-
-def conversation_of(response: Document) -> str | None:
-    """Return the id of the conversation that a response belongs to."""
-    conversation = response.get("conversation")
-    return None if conversation is None else conversation["id"]
 
 
 def _first_events(run: ClaimedRun, *, has_begun: bool) -> list[msgspec.Struct]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 
 from antiphon.config import BackgroundConfig
 from antiphon.engine.engine import Engine
@@ -14,8 +16,15 @@ from antiphon.runs.background import BackgroundRuns
 from antiphon.runs.driver import RunDriver
 from antiphon.runs.endings import RunEndings
 from antiphon.runs.event_log import EventLog
-from antiphon.runs.lease import ProcessLease, conversation_of
-from antiphon.store.run_log import FIRST_TOKEN, RenewedRuns, RunStart
+from antiphon.runs.lease import ProcessLease
+from antiphon.store.conversation import conversation_of
+from antiphon.store.run_log import (
+    BEFORE_FIRST,
+    FIRST_TOKEN,
+    ClaimedRun,
+    RenewedRuns,
+    RunStart,
+)
 from antiphon.store.turn import Turn
 from antiphon.wire.events import Event
 
@@ -38,6 +47,9 @@ class LiveRuns:
             engine, config.max_running, self.lease, self._endings, self.drivers
         )
         self._watching: asyncio.Task[None] | None = None
+        self._started: dict[str, ClaimedRun] = {}
+        """Foreground responses that were stored when they began and whose end is not being
+        stored."""
         self._finishing: dict[asyncio.Task[None], None] = {}
         self._unfinished: dict[str, str] = {}
         """Responses whose end could not be stored, and their owners: they are deleted instead."""
@@ -64,10 +76,19 @@ class LiveRuns:
             return  # its end is being stored
         prepared = run.prepared
         turn = prepared.make_turn(prepared.response, prepared.facts()["provider"])
-        runs, response_id = self.store.runs, prepared.response.id
-        self.lease.hold_soon(response_id)
+        self.lease.hold_soon(turn.id)
         start = RunStart(holder=self.lease.holder, is_streamed=False)
-        runs.begin_later(turn, start)
+        self.store.runs.begin_later(turn, start)
+        self._started[turn.id] = ClaimedRun(turn, start, FIRST_TOKEN, BEFORE_FIRST, False)
+        run.on_exit = partial(self._on_exit, turn.id, run.on_exit)
+
+    def _on_exit(self, response_id: str, leave: Callable[[], object]) -> None:
+        """End a response whose run was left without storing its end: it was deleted, or something
+        has broken its run."""
+        leave()
+        if (started := self._started.pop(response_id, None)) is not None:
+            loop = asyncio.get_running_loop()
+            self._track(loop.create_task(self._end_unfinished(started)))
 
     async def start(self) -> None:
         """End what other processes have left behind, and go on with what is queued."""
@@ -90,8 +111,10 @@ class LiveRuns:
             driver.cancel()
             if driver.task is not None:
                 tasks.append(driver.task)
-        if tasks := [*tasks, *self._finishing]:
+        if tasks:
             await asyncio.wait(tasks)
+        if self._finishing:
+            await asyncio.wait(tuple(self._finishing))
 
     async def _watch(self) -> None:
         while True:
@@ -123,11 +146,15 @@ class LiveRuns:
     async def _finish_started(self, turn: Turn, events: list[Event]) -> list[Event]:
         """End a response that was stored when it began, also if its reader leaves meanwhile:
         nobody else would end it."""
+        self._started.pop(turn.id, None)
         finishing = asyncio.get_running_loop().create_task(self._finish(turn))
-        self._finishing[finishing] = None
-        finishing.add_done_callback(self._forget_finishing)
+        self._track(finishing)
         await asyncio.shield(finishing)
         return events
+
+    def _track(self, finishing: asyncio.Task[None]) -> None:
+        self._finishing[finishing] = None
+        finishing.add_done_callback(self._forget_finishing)
 
     def _forget_finishing(self, task: asyncio.Task[None]) -> None:
         del self._finishing[task]
@@ -145,6 +172,15 @@ class LiveRuns:
             raise
         finally:
             self.lease.release(turn.id)
+
+    async def _end_unfinished(self, started: ClaimedRun) -> None:
+        try:
+            await self._endings.end(started, is_cancelled=False)
+        except StoreError as error:  # the next look around tries again
+            facts = {"reason": error.message}
+            self._services.emit(Entry("runs.end_failed", "error", facts))
+        finally:
+            self.lease.release(started.turn.id)
 
 
 def look_interval(lease_s: float) -> float:

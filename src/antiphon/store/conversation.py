@@ -88,6 +88,34 @@ class ConversationStore(Protocol):
         """Add a turn as `RunStore.finish` does, for a response that is not stored itself."""
 
 
+def conversation_of(response: Document) -> str | None:
+    """Return the id of the conversation that a response belongs to."""
+    conversation = response.get("conversation")
+    return None if conversation is None else conversation["id"]
+
+
+async def load_items_before(
+    conversations: ConversationStore, turn: Turn, *, client: str = ""
+) -> list[Document]:
+    """Return the items that the conversation of a turn had when it began, as far as they were not
+    deleted; none if it does not belong to a conversation."""
+    conversation_id = conversation_of(turn.response)
+    if conversation_id is None or turn.conversation_end is None:
+        return []
+    page = await conversations.list_items(conversation_id, client=client)
+    items = [] if page is None else page.items
+    return items[: _find_beginning(turn, [item["id"] for item in items])]
+
+
+def _find_beginning(turn: Turn, ids: list[str]) -> int:
+    """Return how many of these items the conversation had when a turn began: those up to the last
+    one of that time or, if it was deleted, those before the turn's own."""
+    if turn.conversation_end in ids:
+        return ids.index(turn.conversation_end) + 1
+    own = {item["id"] for item in list_items([*turn.input, *turn.output], turn.id)}
+    return next((index for index, id in enumerate(ids) if id in own), 0)
+
+
 def encode_turn_items(turn: Turn, limits: StoreLimits) -> dict[str, bytes]:
     """Return input and output of a finished turn as encoded items by id; of items with the same
     id, the first. A turn that failed or was cancelled has none: its request will be repeated."""

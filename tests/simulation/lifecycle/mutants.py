@@ -7,6 +7,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+import antiphon.runs.finished_items as finished_items_module
 import antiphon.runs.lease as lease_module
 import antiphon.runs.tail as tail_module
 import antiphon.server.endpoints.attach as attach_module
@@ -143,6 +144,14 @@ def _finish_without_conversation(original: Any) -> Any:
     return finish
 
 
+def _no_items(_: Any) -> Any:
+    return lambda batches: []
+
+
+def _item_added(_: Any) -> bytes:
+    return b"event: response.output_item.added\ndata: "
+
+
 def _one_event_late(original: Any) -> Any:
     return lambda batch, after: original(batch, after + (after >= batch.first_seq))
 
@@ -191,6 +200,10 @@ LIFECYCLE_MUTANTS: tuple[Mutant, ...] = (
     Mutant("a resumed stream begins too late", tail_module, "frames_after", _one_event_late),
     Mutant("a response is retrieved by anybody", SQLiteStore, "load", _load_for_anybody),
     Mutant("runs of lost processes are not ended", RunEndings, "end_expired", _end_nothing),
+    Mutant("finished items are lost with their process", lease_module, "finished_items", _no_items),
+    Mutant(
+        "items that are not finished are shown", finished_items_module, "_ITEM_DONE", _item_added
+    ),
     Mutant("queued responses are not claimed", BackgroundRuns, "take_queued", _take_nothing),
     Mutant(
         "a response is lost with the client of its request",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from antiphon.errors import StoreUnavailable
-from antiphon.runs.lease import ProcessLease, conversation_of
+from antiphon.runs.lease import ProcessLease
 from antiphon.store.memory import MemoryRuns, MemoryStore
 from antiphon.store.run_log import RenewedRuns, RunStart
 from antiphon.store.turn import Turn
@@ -98,8 +98,3 @@ async def test_a_lease_that_was_never_held_is_closed_without_the_store() -> None
     lease = ProcessLease(MemoryStore(now=Clock()).runs, "me", LEASE_S, requested.append)
     await lease.close()
     assert requested == []
-
-
-def test_the_conversation_of_a_response() -> None:
-    assert conversation_of({}) is conversation_of({"conversation": None}) is None
-    assert conversation_of({"conversation": {"id": "conv_1"}}) == "conv_1"

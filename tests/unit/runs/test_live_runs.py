@@ -6,6 +6,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import pytest
 from msgspec.structs import replace
 
 from antiphon.config import StoreConfig
@@ -146,3 +147,50 @@ async def test_a_response_is_ended_although_its_reader_leaves_while_it_is_stored
 
         await until_async(is_completed, "its end is stored")
         assert not live.lease._held
+
+
+@pytest.mark.parametrize("store", ["memory://", "sqlite"])
+async def test_nothing_is_kept_of_a_response_that_is_deleted_while_it_is_generated(
+    tmp_path: Path, store: str
+) -> None:
+    url = f"sqlite:///{tmp_path / 'turns.db'}" if store == "sqlite" else store
+    config = replace(echo_config(commit_after_s=0.01), store=StoreConfig(url=url))
+    async with open_application(config) as opened:
+        live, upstream = opened.application.live, GatedUpstream()
+        use_upstream(opened.engine, upstream)
+        streaming = await opened.create(stream=True)
+        [response_id] = live.drivers
+        await until(lambda: response_id in live.lease._held, "the response is being stored")
+        deleted = await opened.request("DELETE", f"/v1/responses/{response_id}")
+        assert deleted.status == 200
+        await read_stream(streaming)
+        await until(lambda: not live.lease._held, "the lease is released")
+        assert (await opened.request("GET", f"/v1/responses/{response_id}")).status == 404
+
+
+async def test_a_response_whose_run_breaks_after_it_was_stored_is_ended() -> None:
+    async with open_application(echo_config(commit_after_s=0.01)) as opened:
+        live, upstream = opened.application.live, GatedUpstream()
+        use_upstream(opened.engine, upstream)
+        streaming = await opened.create(stream=True)
+        [response_id] = live.drivers
+        await until(lambda: response_id in live.lease._held, "the response is being stored")
+        upstream.gate.set()
+        assert not isinstance(streaming.body, bytes)
+        with pytest.raises(ZeroDivisionError):
+            await streaming.body.write_to(_BrokenWriter().write)
+        await until(lambda: not live.lease._held, "the lease is released")
+        found = document_of(await opened.request("GET", f"/v1/responses/{response_id}"))
+    assert found["status"] == "failed"
+
+
+class _BrokenWriter:
+    """Writes the first events; then it raises what no connection raises."""
+
+    def __init__(self) -> None:
+        self._writes = 0
+
+    async def write(self, data: bytes) -> None:
+        self._writes += 1
+        if self._writes > 1:
+            raise ZeroDivisionError

@@ -9,13 +9,12 @@ import msgspec
 from antiphon.errors import ChainNotFound, InvalidRequest
 from antiphon.runs.driver import RunDriver
 from antiphon.runs.finished_items import finished_items, load_finished_items
-from antiphon.runs.lease import conversation_of
 from antiphon.server.endpoints.context import Context
 from antiphon.server.endpoints.query import Query
 from antiphon.server.endpoints.tails import NO_EVENTS, find_tail, stream_response
 from antiphon.server.http import HTTPResponse, json_response
 from antiphon.store.chain import build_history, without_truncated_calls
-from antiphon.store.conversation import unknown_after
+from antiphon.store.conversation import load_items_before, unknown_after
 from antiphon.store.run_log import UNFINISHED
 from antiphon.store.turn import Turn
 from antiphon.wire.items import Document
@@ -66,11 +65,12 @@ async def delete(context: Context) -> HTTPResponse:
 
 
 async def _cancel_live(driver: RunDriver) -> None:
-    """Cancel a background response of this process, and wait for its end."""
+    """Cancel a background response of this process, and wait for its end; not for ever, if it
+    cannot be stored."""
     _check_background(driver.run.prepared.request.background)
     driver.cancel()
     assert driver.task is not None
-    await asyncio.wait((driver.task,))
+    await asyncio.wait((driver.task,), timeout=_END_WAIT_S)
 
 
 async def cancel(context: Context) -> HTTPResponse:
@@ -148,22 +148,18 @@ async def _load_input(context: Context) -> list[Document]:
 
 
 async def _load_history(context: Context, turn: Turn) -> list[Document]:
-    """Load what a response continues, if it has not been deleted: a chain of responses, or a
-    conversation up to its item `conversation_end`."""
+    """Load what a response continues, if it has not been deleted: a chain of responses, and the
+    conversation as the first of them has found it."""
     store, client = context.service.live.store, context.caller.client
+    turns: list[Turn] = []
     if turn.previous_response_id is not None:
         try:
             turns = await store.chain(turn.previous_response_id, client=client)
         except ChainNotFound:
             return []
-        return [item for each in turns for item in list_items(build_history([each]), each.id)]
-    conversation_id = conversation_of(turn.response)
-    if conversation_id is None or turn.conversation_end is None:
-        return []
-    page = await store.conversations.list_items(conversation_id, client=client)
-    items = [] if page is None else without_truncated_calls(page.items)
-    ids = [item["id"] for item in items]
-    return items[: ids.index(turn.conversation_end) + 1] if turn.conversation_end in ids else []
+    items = await load_items_before(store.conversations, [*turns, turn][0], client=client)
+    chained = [item for each in turns for item in list_items(build_history([each]), each.id)]
+    return [*without_truncated_calls(items), *chained]
 
 
 def _items_after(items: list[Document], after: str) -> list[Document]:

@@ -35,7 +35,8 @@ from antiphon.server.websocket.server_frames import (
     read_events,
 )
 from antiphon.server.websocket.warm_up import warm_up
-from antiphon.store.chain import build_history
+from antiphon.store.chain import build_history, without_truncated_calls
+from antiphon.store.conversation import load_items_before
 from antiphon.store.turn import Turn
 from antiphon.wire.body import check_input_items, check_settings
 from antiphon.wire.items import Document
@@ -115,7 +116,10 @@ class Responder:
         parent_id = request.previous_response_id
         if not request.store or parent_id is None or self._turns.find(parent_id) is None:
             return prepared
-        history = build_history(await self._turns.chain(parent_id, client=client))
+        chain = await self._turns.chain(parent_id, client=client)
+        conversations = self._service.engine.services.store.conversations
+        before = await load_items_before(conversations, chain[0], client=client)
+        history = [*without_truncated_calls(before), *build_history(chain)]
         request = structs.replace(
             request, previous_response_id=None, input=(*history, *request.input)
         )
@@ -200,7 +204,9 @@ class _Reply:
         if not response["store"]:  # the others are found in the store, until they are deleted
             turn = _make_turn(self.prepared, response)
             size = self._size + len(event.data)
-            self._turns.add(turn, size, self.frame.stream_id, self._parent)
+            has_history = turn.previous_response_id is None  # in its input, if there is any
+            parent = None if has_history else self._parent
+            self._turns.add(turn, size, self.frame.stream_id, parent)
 
     def evict_parent(self) -> None:
         if self.frame.parent_id is not None:
@@ -219,5 +225,6 @@ def _make_turn(prepared: PreparedRequest, response: Document) -> Turn:
         client=prepared.caller.client,
         input=request.input,
         output=tuple(response["output"]),
-        response={},  # nobody reads it: a connection only continues its turns
+        conversation_end=prepared.conversation_end,
+        response={"conversation": response["conversation"]},  # a connection reads nothing else
     )

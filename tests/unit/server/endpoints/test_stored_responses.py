@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -13,8 +14,10 @@ from msgspec.structs import replace
 
 from antiphon.config import BackgroundConfig, Config
 from antiphon.core.faults.fault import connection_fault
-from antiphon.errors import UpstreamError
+from antiphon.errors import StoreError, UpstreamError
 from antiphon.server.http import HTTPResponse
+from antiphon.store.run_log import RunStore
+from antiphon.store.store import Store
 from tests.support.applications import (
     LOCAL,
     GatedUpstream,
@@ -27,6 +30,7 @@ from tests.support.applications import (
     use_upstream,
 )
 from tests.support.gateways import events_of
+from tests.support.loop_clock import loop_clock
 from tests.support.stream_validator import check
 from tests.support.waiting import until
 
@@ -247,6 +251,49 @@ async def test_a_queued_response_is_cancelled_before_it_runs() -> None:
         assert document_of(await get(opened, second))["status"] == "cancelled"
 
 
+class _ReadOnlyRuns:
+    """Runs of a store that cannot write the end of one, as on a full disk."""
+
+    def __init__(self, runs: RunStore) -> None:
+        self._runs = runs
+        self.attempts = 0
+
+    async def finish(self, *arguments: Any, **options: Any) -> None:
+        self.attempts += 1
+        raise StoreError("The disk is full.")
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._runs, name)
+
+
+class _ReadOnlyStore:
+    def __init__(self, store: Store, runs: _ReadOnlyRuns) -> None:
+        self._store = store
+        self.runs = runs
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+
+async def test_a_cancellation_is_answered_although_its_end_cannot_be_stored() -> None:
+    async with gated() as (opened, upstream):
+        services = opened.engine.services
+        runs = _ReadOnlyRuns(services.store.runs)
+        store: Any = _ReadOnlyStore(services.store, runs)
+        opened.engine.services = dataclasses.replace(services, store=store)
+        response_id = await submit(opened)
+        await until(lambda: upstream.waiting, "the provider has the request")
+        path = f"/v1/responses/{response_id}/cancel"
+        with loop_clock() as clock:
+            cancelling = asyncio.ensure_future(opened.request("POST", path))
+            await until(lambda: runs.attempts, "its end is being stored")
+            for _ in range(10):
+                await clock.advance(1.0)
+            assert cancelling.done()
+        assert document_of(await cancelling)["status"] == "in_progress"
+        assert not upstream.waiting
+
+
 async def test_a_foreground_response_cannot_be_cancelled() -> None:
     async with gated(echo_config(commit_after_s=0.01)) as (opened, upstream):
         streaming = await opened.create(stream=True)
@@ -381,6 +428,18 @@ async def test_the_input_begins_with_the_items_of_the_conversation_at_that_time(
         await opened.request("DELETE", f"/v1/conversations/{created['id']}")
         listed = document_of(await get(opened, ids[1], "/input_items"))
         assert [item["content"][0]["text"] for item in listed["data"]] == ["two"]
+
+
+async def test_an_item_that_is_deleted_from_the_conversation_takes_no_others_with_it() -> None:
+    async with open_application() as opened:
+        made = document_of(await opened.request("POST", "/v1/conversations", b"{}"))
+        path = f"/v1/conversations/{made['id']}/items"
+        for text in ("one", "two"):
+            response = document_of(await opened.create(input=text, conversation=made["id"]))
+        items = document_of(await opened.request("GET", f"{path}?order=asc"))["data"]
+        await opened.request("DELETE", f"{path}/{items[1]['id']}")
+        listed = document_of(await get(opened, response["id"], "/input_items?order=asc"))
+        assert [item["content"][0]["text"] for item in listed["data"]] == ["one", "two"]
 
 
 async def test_the_input_of_a_response_is_listed_when_the_one_before_it_is_deleted() -> None:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
+from typing import Any
+
 import pytest
 from msgspec import structs
 
 from antiphon.core.faults.fault import FaultType, connection_fault
-from antiphon.errors import UpstreamError
+from antiphon.errors import StoreError, UpstreamError
+from antiphon.store.store import Store, Turn
 from tests.support.applications import (
     GatedUpstream,
     document_of,
@@ -204,6 +209,52 @@ async def test_a_stored_response_keeps_the_history_that_was_not_stored() -> None
     texts = [part["text"] for item in turn.input for part in item["content"]]
     assert texts == ["one", "one", "two"], "input and output of the first turn, then the input"
     assert found[-1]["type"] == "response.completed"
+
+
+@pytest.mark.parametrize("is_stored", [False, True])
+async def test_a_response_of_a_conversation_is_continued_with_its_history(is_stored: bool) -> None:
+    async with open_application() as opened, connected(opened) as socket:
+        items = json.dumps({"items": [{"role": "user", "content": "zero"}]}).encode()
+        made = document_of(await opened.request("POST", "/v1/conversations", items))
+        first = await socket.turn(create_frame("one", conversation=made["id"], store=is_stored))
+        continued = create_frame("two", previous_response_id=response_id(first), store=False)
+        second = await socket.turn(continued)
+        last = create_frame("three", previous_response_id=response_id(second), store=True)
+        third = response_id(await socket.turn(last))
+        listed = await opened.request("GET", f"/v1/responses/{third}/input_items?order=asc")
+    texts = [item["content"][0]["text"] for item in document_of(listed)["data"]]
+    assert texts == ["zero", "one", "one", "two", "two", "three"]
+
+
+class _FullStore:
+    """A store that cannot save turns."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def save(self, turn: Turn, **options: Any) -> None:
+        raise StoreError("The disk is full.")
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+
+async def test_history_is_not_repeated_after_a_response_that_could_not_be_stored() -> None:
+    async with open_application() as opened:
+        services = opened.engine.services
+        full: Any = _FullStore(services.store)
+        opened.engine.services = replace(services, store=full)
+        async with connected(opened) as socket:
+            first = response_id(await socket.turn(create_frame("one")))
+            ended = await socket.turn(create_frame("two", previous_response_id=first, store=True))
+            assert ended[-1]["response"]["store"] is False
+            opened.engine.services = services
+            second = response_id(ended)
+            last = create_frame("three", previous_response_id=second, store=True)
+            third = response_id(await socket.turn(last))
+        listed = await opened.request("GET", f"/v1/responses/{third}/input_items?order=asc")
+    texts = [item["content"][0]["text"] for item in document_of(listed)["data"]]
+    assert texts == ["one", "one", "two", "two", "three"]
 
 
 async def test_a_stored_response_that_is_deleted_cannot_be_continued() -> None:
