@@ -120,6 +120,14 @@ def test_the_example_is_a_valid_configuration() -> None:
     assert router.resolve("gpt-5.5-mini").provider.name == "local"
 
 
+@pytest.mark.parametrize(
+    "page", [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))], ids=lambda page: page.stem
+)
+def test_every_variable_in_a_configuration_is_one_that_is_replaced(page: Path) -> None:
+    blocks = re.findall(r"```toml\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+    assert [found for block in blocks for found in re.findall(r"\$\w+", block)] == []
+
+
 def test_every_api_key_variable_is_listed() -> None:
     names = [name for spec in SPECS.values() for name in spec.api_key_env]
     assert [name for name in names if f"`{name}`" not in CONFIGURATION] == []

@@ -124,12 +124,20 @@ class _ConfigReader:
     def interpolate(self, value: Any, path: list[str]) -> Any:
         """Replace `${NAME}` in every string by the environment variable of this name."""
         if isinstance(value, str):
+            if re.fullmatch(r"\$[A-Za-z_]\w*", value):
+                self._refuse_bare_variable(value[1:], path)
             return re.sub(r"\$\{(\w+)\}", lambda found: self._look_up(found[1], path), value)
         if isinstance(value, dict):
             return {key: self.interpolate(inner, [*path, key]) for key, inner in value.items()}
         if isinstance(value, list):
             return [self.interpolate(inner, path) for inner in value]
         return value
+
+    def _refuse_bare_variable(self, name: str, path: list[str]) -> None:
+        """Report a value that is only `$NAME`: as a secret it would be one that everybody knows."""
+        if self._needs is None or path[0] in self._needs:
+            text = f"${name} is not replaced by an environment variable: write ${{{name}}}"
+            self.problems.append(self._source.error_at(path, text))
 
     def _look_up(self, name: str, path: list[str]) -> str:
         found = self._environment.get(name)

@@ -34,7 +34,7 @@ def require_shared_key(config: Config) -> None:
             ["store", "url"],
             "gateways that share a store need the same capsule key, and [capsule] keys is not set."
             " Make a key with `openssl rand -hex 32`, and give it to every gateway:"
-            ' [capsule] keys = ["$CAPSULE_KEY"]',
+            ' [capsule] keys = ["${CAPSULE_KEY}"]',
         )
 
 

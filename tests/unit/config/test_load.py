@@ -199,6 +199,11 @@ def test_an_invalid_value_is_rejected_with_what_is_expected(text: str, message: 
             " set it, or remove ${EMPTY}",
         ),
         (
+            "[capsule]\nkeys = [\n  '$CAPSULE_KEY',\n]",
+            "2: capsule.keys: $CAPSULE_KEY is not replaced by an environment variable: write"
+            " ${CAPSULE_KEY}",
+        ),
+        (
             "[providers.deepseek]\napi_keys = ['x', '']",
             "2: providers.deepseek.api_keys[1]: must not be empty",
         ),
@@ -358,3 +363,9 @@ def test_a_variable_that_is_not_needed_stays_as_it_is_written(tmp_path: Path) ->
     assert config.providers["chat"].base_url == ""  # what is written is no URL
     with pytest.raises(ConfigError, match="HERE is not set"):
         load_config(path, {}, needs=["trace"])
+
+
+def test_a_bare_variable_that_is_not_needed_is_no_problem(tmp_path: Path) -> None:
+    path = tmp_path / "antiphon.toml"
+    path.write_text("[capsule]\nkeys = ['$NOTHING']\n[trace]\npath = 'cost-$5'\n")
+    assert load_config(path, {}, needs=["trace"]).trace.path == "cost-$5"

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
+import redis.asyncio
 from msgspec import structs
 
 from antiphon.config import ClientLimitConfig, SharedConfig
@@ -14,22 +16,35 @@ from antiphon.engine.runtime import Runtime
 from antiphon.engine.tracing import DOLLAR
 from antiphon.observe.counters import LimitCounters, MemoryLimitCounters, Standing, list_periods
 from antiphon.observe.redis_counters import RedisLimitCounters
+from tests.support.postgres_proxy import run_proxy
 from tests.support.redis_server import redis_server
-from tests.support.waiting import LIMIT_S
+from tests.support.waiting import LIMIT_S, until_async
 
 NOON = 1_790_000_000.0
 
 
 class Time:
-    """A clock that tests turn."""
+    """A clock that tests turn; who sleeps is woken when it has been turned far enough."""
 
-    now = 0.0
+    def __init__(self, now: float = 0.0) -> None:
+        self.now = now
+        self._turned = asyncio.Condition()
 
     def monotonic(self) -> float:
         return self.now
 
     def epoch_s(self) -> float:
         return NOON + self.now
+
+    async def sleep(self, seconds: float) -> None:
+        end = self.now + seconds
+        async with self._turned:
+            await self._turned.wait_for(lambda: self.now >= end)
+
+    async def turn(self, seconds: float) -> None:
+        self.now += seconds
+        async with self._turned:
+            self._turned.notify_all()
 
 
 def memory(time: Time) -> MemoryLimitCounters:
@@ -38,8 +53,10 @@ def memory(time: Time) -> MemoryLimitCounters:
 
 def shared(url: str, time: Time, timeout_s: float = LIMIT_S) -> RedisLimitCounters:
     """Counters that wait for a server however slow it is: a busy machine is no outage."""
-    runtime = Runtime(monotonic=time.monotonic, epoch_s=time.epoch_s)
-    return RedisLimitCounters(SharedConfig(url=url), runtime, memory(time), timeout_s=timeout_s)
+    runtime = Runtime(monotonic=time.monotonic, epoch_s=time.epoch_s, sleep=time.sleep)
+    return RedisLimitCounters(
+        SharedConfig(url=url), runtime, memory(time), timeout_s=timeout_s, now=time.epoch_s
+    )
 
 
 async def play(counters: LimitCounters, time: Time) -> list[Standing]:
@@ -101,6 +118,111 @@ async def test_cost_counts_for_others_and_from_before_the_start(tmp_path: Path, 
         second.note_spent("other", dict.fromkeys(list_periods(NOON), 3 * DOLLAR))
         assert (await second.acquire("other", "r3", limits)).spent == 3 * DOLLAR
         await second.close()
+
+
+async def test_gateways_whose_clocks_differ_count_one_minute(tmp_path: Path) -> None:
+    limits = ClientLimitConfig(requests_per_minute=2, tokens_per_minute=100)
+    async with redis_server(tmp_path) as server:
+        slow, fast = [
+            RedisLimitCounters(
+                SharedConfig(url=server.url),
+                Runtime(epoch_s=Time(seconds).epoch_s),
+                memory(Time(seconds)),
+                timeout_s=LIMIT_S,
+            )
+            for seconds in (0.0, 90.0)
+        ]
+        assert (await slow.acquire("me", "r1", limits)).requests == 1
+        slow.release("me", "r1", 100, 0)
+        await slow.close()
+        standing = await fast.acquire("me", "r2", limits)
+        assert (standing.refused_by, standing.tokens) == ("tokens_per_minute", 100)
+        assert 0 < standing.tokens_reset_s <= 60
+        await fast.close()
+
+
+async def refusal(counters: LimitCounters, id: str) -> str | None:
+    return (await counters.acquire("me", id, ClientLimitConfig(max_streams=1))).refused_by
+
+
+async def test_a_stream_of_a_process_that_is_gone_counts_for_a_minute(tmp_path: Path) -> None:
+    async with redis_server(tmp_path) as server:
+        gone, other = shared(server.url, Time()), shared(server.url, time := Time())
+        assert await refusal(gone, "r1") is None
+        await gone.close()
+        found = []
+        for number in range(3):
+            found.append(await refusal(other, f"other{number}"))
+            await time.turn(30.0)
+        await other.close()
+    assert found == ["max_streams", "max_streams", None]
+
+
+async def test_a_stream_counts_for_as_long_as_it_runs(tmp_path: Path) -> None:
+    async with redis_server(tmp_path) as server:
+        holder = shared(server.url, time := Time())
+        assert await refusal(holder, "r1") is None
+        ends = [NOON + 60.0]
+
+        async def is_renewed() -> bool:
+            await time.turn(1.0)
+            async with redis.asyncio.from_url(server.url) as client:
+                ends.append(await client.zscore("antiphon:limits:{me}:running", "r1") or 0.0)
+            return ends[-1] > NOON + 600.0
+
+        await until_async(is_renewed, "it was renewed again and again")
+        assert {later - earlier for earlier, later in pairwise(ends)} <= {0.0, *range(20, 60)}
+        holder.release("me", "r1", 0, 0)
+        assert await refusal(holder, "r2") is None
+        await holder.close()
+
+
+async def test_what_was_released_while_the_server_was_away_is_sent_later(tmp_path: Path) -> None:
+    async with redis_server(tmp_path) as server, run_proxy(server.url) as proxy:
+        holder, other = shared(proxy.url, time := Time()), shared(server.url, Time())
+        assert await refusal(holder, "r1") is None
+        proxy.is_away = True
+        proxy.cut_all()
+        holder.release("me", "r1", 5, 0)
+
+        async def is_tried() -> bool:
+            await time.turn(2.0)
+            return proxy.refused > 0
+
+        await until_async(is_tried, "it was tried again")
+        assert await refusal(other, "r2") == "max_streams"
+        proxy.is_away = False
+
+        async def is_sent() -> bool:
+            await time.turn(2.0)
+            return await refusal(other, "r3") is None
+
+        await until_async(is_sent, "it was sent without another request")
+        await holder.close()
+        await other.close()
+
+
+async def test_a_cost_is_counted_once_if_the_reply_to_it_is_lost(tmp_path: Path) -> None:
+    limits = ClientLimitConfig(cost_per_day=1.5)
+    async with redis_server(tmp_path) as server, run_proxy(server.url) as proxy:
+        time = Time()
+        counters, other = shared(proxy.url, time), shared(server.url, time)
+        assert (await counters.acquire("me", "r1", limits)).refused_by is None
+        proxy.lose_replies = 1
+        counters.release("me", "r1", 10, DOLLAR)
+
+        async def is_repeated() -> bool:
+            await time.turn(2.0)
+            async with redis.asyncio.from_url(server.url) as client:
+                stats = await client.info("commandstats")
+            return bool(stats["cmdstat_eval"]["calls"] == 3)
+
+        await until_async(is_repeated, "it was counted a second time")
+        await counters.close()
+        assert (await other.acquire("me", "r2", limits)).refused_by is None
+        other.release("me", "r2", 10, DOLLAR)
+        assert (await other.acquire("me", "r3", limits)).spent == 2 * DOLLAR
+        await other.close()
 
 
 async def test_without_the_server_each_process_counts_by_itself(tmp_path: Path) -> None:

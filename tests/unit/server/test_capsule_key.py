@@ -121,6 +121,7 @@ def test_gateways_that_share_a_store_must_share_a_key() -> None:
     with pytest.raises(ConfigError, match="`openssl rand -hex 32`") as caught:
         require_shared_key(Config(store=store))
     assert "secret" not in caught.value.message
+    assert '[capsule] keys = ["${CAPSULE_KEY}"]' in caught.value.message
     require_shared_key(Config(store=store, capsule=CapsuleConfig(keys=["0123456789" * 4])))
     require_shared_key(Config())
     assert "secret" not in repr(store)

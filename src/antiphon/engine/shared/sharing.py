@@ -16,16 +16,34 @@ Share: TypeAlias = Callable[[Engine], None]
 """Has an engine share what it learns."""
 
 _SCHEMES = ("redis", "rediss", "unix")
+_UNREADABLE = (
+    "cannot be read: its port must be a number, its options must be those of redis-py, and special"
+    " characters in the password must be percent-encoded"
+)
 
 
 def check_sharing(config: Config) -> None:
     """Check `[shared]` before anything is opened; raises `ConfigError`."""
-    if not config.shared.url:
+    url = config.shared.url
+    if not url:
         return
-    if urlsplit(config.shared.url).scheme not in _SCHEMES:
+    if url.partition("://")[0] not in _SCHEMES:
         problem = "must begin with redis://, rediss:// or unix://"
         raise config.error_at(["shared", "url"], problem)
-    import_redis()
+    redis = import_redis()
+    try:
+        _check_password(url)
+        redis.asyncio.ConnectionPool.from_url(url).make_connection()  # connects with its first use
+    except (ValueError, TypeError):
+        raise config.error_at(["shared", "url"], _UNREADABLE) from None
+
+
+def _check_password(url: str) -> None:
+    """Raise `ValueError` if a part of the password may be taken for host or path: they are shown
+    in the log."""
+    parts = urlsplit(url)
+    if parts.scheme != "unix" and ("@" in parts.path or parts.fragment):
+        raise ValueError
 
 
 def share_nothing(engine: Engine) -> None:

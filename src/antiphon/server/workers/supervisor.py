@@ -208,14 +208,21 @@ class Supervisor:
         if self._serving[worker.place] is worker:
             self._serving[worker.place] = None
         if worker.is_retired:
-            return
-        if not self._is_announced:
+            self._report_retired(worker, code)
+        elif not self._is_announced:
             self._stop(code if code > 0 else 1)
         elif not worker.is_ready and worker.config is not self._usable:
-            self._wanted, self._is_complete = self._usable, True
+            if worker.config is self._wanted:  # else another one was read meanwhile
+                self._wanted, self._is_complete = self._usable, True
             self._report_refusal(f"a worker with the new configuration {_describe(code)}")
         else:
             self._schedule(worker, code)
+
+    def _report_retired(self, worker: WorkerProcess, code: int) -> None:
+        """Report a worker that did not end as it was asked to: its streams were cut."""
+        if code not in (0, -RETIRE, -signal.SIGTERM):
+            facts = {"worker": worker.place, "pid": worker.pid, "reason": _describe(code)}
+            self._emit(Entry("worker.died", "error", facts))
 
     def _schedule(self, worker: WorkerProcess, code: int) -> None:
         """Have a worker replaced: at once, or later if it dies soon again and again."""

@@ -25,10 +25,14 @@ def open_admin(url: str) -> StoreAdmin:
 
 async def copy_store(source: StoreAdmin, target: StoreAdmin) -> int:
     """Copy everything into an empty store, all of it or nothing; return the number of rows."""
+    found = await source.read_state()
+    if found.version == 0:
+        raise StoreError(f"{found.name}: there is no store. Check its address; nothing was copied.")
     state = await target.read_state()
     if not state.is_empty:
         raise StoreError(
             f"{state.name}: the store is not empty ({state.responses:,} responses,"
-            f" {state.conversations:,} conversations). Copy into a new one."
+            f" {state.conversations:,} conversations, {state.usage_rows:,} rows of usage). Copy"
+            " into a new one."
         )
     return await target.write_pages(source.read_pages())

@@ -54,7 +54,8 @@ _READ: dict[type[Any], str] = {
 _COUNTS = """
     SELECT (SELECT count(*) FROM turn) AS responses,
         (SELECT count(*) FROM conversation) AS conversations,
-        (SELECT count(*) FROM run WHERE log_expires_at IS NULL) AS running
+        (SELECT count(*) FROM run WHERE log_expires_at IS NULL) AS running,
+        (SELECT count(*) FROM usage) AS usage_rows
 """
 # Rows keep their numbers, so the next ones must be larger.
 _SET_SEQUENCE = """

@@ -75,7 +75,7 @@ _CONVERSATION_ITEM = """
 """
 _COUNTS = """
     SELECT (SELECT count(*) FROM turn), (SELECT count(*) FROM conversation),
-        (SELECT count(*) FROM run WHERE log_expires_at IS NULL)
+        (SELECT count(*) FROM run WHERE log_expires_at IS NULL), (SELECT count(*) FROM usage)
 """
 _ROWS = """
     SELECT (SELECT count(*) FROM turn) + (SELECT count(*) FROM conversation)
@@ -91,7 +91,7 @@ class SQLiteAdmin:
         self._path = path
 
     async def read_state(self) -> StoreState:
-        version, counts = 0, (0, 0, 0)
+        version, counts = 0, (0, 0, 0, 0)
         newest = len(SCHEMA.migrations)
         if self._path.exists():
             with convert_errors(self._path), closing(connect_reader(self._path)) as connection:
@@ -99,8 +99,8 @@ class SQLiteAdmin:
                 if version == newest:
                     counts = connection.execute(_COUNTS).fetchone()
                 elif version:
-                    counts = (*connection.execute("SELECT count(*) FROM turn").fetchone(), 0, 0)
-        responses, conversations, running = counts
+                    counts = (*connection.execute("SELECT count(*) FROM turn").fetchone(), 0, 0, 0)
+        responses, conversations, running, usage_rows = counts
         return StoreState(
             name=str(self._path),
             version=version,
@@ -108,6 +108,7 @@ class SQLiteAdmin:
             responses=responses,
             running=running,
             conversations=conversations,
+            usage_rows=usage_rows,
         )
 
     async def migrate(self) -> tuple[int, int]:

@@ -104,10 +104,11 @@ class StoreState(Struct, frozen=True, kw_only=True):
     running: int = 0
     """Responses that have not ended."""
     conversations: int = 0
+    usage_rows: int = 0
 
     @property
     def is_empty(self) -> bool:
-        return self.responses == 0 and self.conversations == 0
+        return self.responses == self.conversations == self.usage_rows == 0
 
 
 class StoreAdmin(Protocol):

@@ -24,6 +24,29 @@ def test_an_address_that_is_no_redis_is_refused() -> None:
         check_sharing(Config(shared=SharedConfig(url="http://localhost")))
 
 
+@pytest.mark.parametrize(
+    "url",
+    [
+        "redis://:secret@localhost:port/0",
+        "redis://:secret@[::1/0",
+        "redis://:secret@localhost/0?socket_timeout=soon",
+        "redis://:secret@localhost/0?unknown=1",
+        "redis://:a@secret/b@localhost/0",
+        "redis://user:1/secret@localhost/0",
+        "redis://user:1#secret@localhost/0",
+    ],
+)
+def test_an_address_that_cannot_be_read_is_refused_without_its_password(url: str) -> None:
+    with pytest.raises(ConfigError, match=r"shared\.url: cannot be read") as caught:
+        check_sharing(Config(shared=SharedConfig(url=url)))
+    assert "secret" not in caught.value.message
+
+
+def test_options_of_an_address_are_those_of_the_client() -> None:
+    for url in ("redis://[::1]:6379/1?health_check_interval=5", "unix:///run/redis.sock?db=1"):
+        check_sharing(Config(shared=SharedConfig(url=url)))
+
+
 def test_the_password_of_the_url_is_not_in_the_log_address() -> None:
     config = SharedConfig(url="rediss://user:secret@cache.example:6380/2?timeout=1")
     assert config.address == "rediss://cache.example:6380/2"

@@ -15,7 +15,8 @@ from typing import Any
 
 import pytest
 
-# A worker fails to start if the file says so, and ends when it is stopped or its parent is gone.
+# A worker fails to start, never becomes ready, or does not retire if the file says so; it ends when
+# it is stopped or its parent is gone.
 SCRIPT = """
 import json, os, select, signal, sys
 from pathlib import Path
@@ -42,6 +43,11 @@ def work(config, place):
     signal.signal(RETIRE, stop)
     if config.server.host == "broken":
         return 2
+    if config.server.host == "slow":
+        say(starting=place.number, pid=os.getpid())
+        select.select([place.parent], [], [])
+    if config.server.host == "stays":
+        signal.signal(RETIRE, signal.SIG_IGN)
     say(started=place.number, host=config.server.host, pid=os.getpid())
     place.report_ready()
     select.select([place.parent], [], [])
@@ -142,6 +148,33 @@ def test_a_configuration_that_cannot_be_used_changes_nothing(
     os.kill(pid, signal.SIGKILL)
     assert parent.read()["event"] == "worker.died"
     assert started([parent.read()]) == [(1, "first")]
+
+
+def test_a_configuration_that_follows_one_that_fails_to_start_is_used(parent: Parent) -> None:
+    parent.read_until("announced")
+    parent.reload("slow")
+    pid = parent.read()["pid"]
+    parent.reload("second")
+    os.kill(pid, signal.SIGKILL)
+    said = parent.read_until("workers")
+    assert said[0]["event"] == "config.reload_failed"
+    assert said[0]["reason"] == "a worker with the new configuration was ended by SIGKILL"
+    assert started(said) == [(1, "second"), (2, "second")]
+
+
+def test_a_worker_that_is_killed_while_it_retires_is_reported(parent: Parent) -> None:
+    parent.read_until("announced")
+    parent.reload("stays")
+    pids = [each["pid"] for each in parent.read_until("workers") if "pid" in each]
+    parent.reload("second")
+    said = parent.read()
+    while said.get("started") != 2:  # it is started when the first one has been replaced
+        said = parent.read()
+    os.kill(pids[0], signal.SIGKILL)
+    while said.get("event") != "worker.died":
+        said = parent.read()
+    facts = {"worker": 1, "pid": pids[0], "reason": "was ended by SIGKILL"}
+    assert said == {"event": "worker.died", **facts}
 
 
 def test_a_worker_that_cannot_start_ends_the_parent(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -76,6 +77,24 @@ async def test_only_an_empty_store_is_written(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match=r"b\.db: the store is not empty \(5 responses, 1 conv"):
         await copy_store(*map(open_admin, urls))
     assert await read_all(urls[1]) == before
+
+
+async def test_a_store_that_does_not_exist_is_not_copied_and_not_created(tmp_path: Path) -> None:
+    urls = [f"sqlite:///{tmp_path}/{name}/turns.db" for name in "ab"]
+    with pytest.raises(StoreError, match=r"a/turns\.db: there is no store\. Check its address"):
+        await copy_store(*map(open_admin, urls))
+    assert os.listdir(tmp_path) == []
+
+
+async def test_a_store_that_has_usage_is_not_empty(tmp_path: Path) -> None:
+    urls = [f"sqlite:///{tmp_path}/{name}.db" for name in "ab"]
+    await make_store(urls[0], 2)
+    store = open_store(urls[1], now=Clock())
+    await store.open()
+    await store.usage.add({UsageKey(7, "c\x00", "m", "p"): tuple(range(len(COUNTS)))})
+    await store.close()
+    with pytest.raises(StoreError, match=r"not empty \(0 responses, 0 conversations, 1 rows of us"):
+        await copy_store(*map(open_admin, urls))
 
 
 async def test_a_store_in_memory_cannot_be_copied() -> None:

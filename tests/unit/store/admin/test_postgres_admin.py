@@ -8,6 +8,7 @@ from antiphon.store.admin.postgres_admin import PostgresAdmin
 from antiphon.store.postgres.address import parse_address
 from antiphon.store.postgres.schema import MIGRATIONS
 from antiphon.store.postgres.store import PostgresStore
+from antiphon.store.usage.usage_table import COUNTS, UsageKey
 from tests.support.turns import Clock, turn
 
 pytestmark = pytest.mark.anyio
@@ -25,7 +26,9 @@ async def test_the_state_of_a_database_is_read_and_it_is_pruned(postgres_url: st
     await store.open()
     for number in range(3):
         await store.save(turn(f"r{number}", expires_at=clock.now + 10 * number + 10))
+    await store.usage.add({UsageKey(7, "c", "m", "p"): tuple(range(len(COUNTS)))})
     await store.close()
     assert (await admin.read_state()).responses == 3
     assert await admin.prune(clock.now + 20) == 2
-    assert (await admin.read_state()).responses == 1
+    state = await admin.read_state()
+    assert (state.responses, state.usage_rows) == (1, 1)

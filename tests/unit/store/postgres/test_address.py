@@ -47,6 +47,11 @@ def test_a_file_for_tls_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     address.check_files()
 
 
+def test_a_user_name_in_the_options_may_have_an_at_sign() -> None:
+    for url in ("postgresql:///x?host=/run&user=me@team", "postgresql://me@db/x?user=me@team"):
+        assert parse_address(url).name.endswith("/x")
+
+
 def test_the_name_of_a_database_has_no_password() -> None:
     assert parse_address(URL).name == "postgresql://db.example:5433/main"
     socket = parse_address("postgresql:///main?host=/run/postgresql")
@@ -62,6 +67,10 @@ def test_the_name_of_a_database_has_no_password() -> None:
         "postgresql://me:secret@db/x?connect_timeout=soon",
         "postgresql://me:secret@db/x?schema=a;b",
         "postgresql://me:secret@db/x?schema=",
+        "postgresql://me:a@secret/b@db/x",
+        "postgresql://me:1/secret@db/x",
+        "postgresql://me:1#secret@db/x",
+        "postgresql://me:1?secret@db/x",
     ],
 )
 def test_a_wrong_url_is_refused_without_its_password(url: str) -> None:
