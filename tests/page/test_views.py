@@ -142,6 +142,18 @@ async def test_usage_is_grouped_by_the_address(tabs: BrowserTabs, sample: Sample
         assert (await csv.path()).read_text().startswith("day,client,model,provider,requests,")
 
 
+async def test_the_figures_of_usage_are_of_the_same_period(
+    tabs: BrowserTabs, sample: Sample
+) -> None:
+    async with tabs.open(sample.gateway, "usage?of=failures") as page:
+        titles = await page.locator(".chart title").all_text_contents()
+        in_chart = sum(int(title.split(": ")[1].split()[0]) for title in titles)
+        await expect(page.locator(".tile .note").first).to_contain_text(f"{in_chart} failed (")
+        shares = await page.locator(".list td:last-child .small").all_text_contents()
+        total = sum(float(share.removesuffix(" %")) for share in shares)
+        assert abs(total - 100) < len(shares)
+
+
 async def test_models_are_found_by_words(tabs: BrowserTabs, sample: Sample) -> None:
     async with tabs.open(sample.gateway, "models") as page:
         await page.keyboard.press("/")

@@ -102,8 +102,9 @@ export async function createResponse(body, onEvent, signal) {
   onEvent({ type: "antiphon.accepted", request_id: id });
   const reader = new EventReader();
   const decoder = new TextDecoder();
-  for await (const chunk of response.body) {
-    for (const { data } of reader.feed(decoder.decode(chunk, { stream: true }))) {
+  const source = response.body.getReader();  // Safari has no `for await` of a body
+  for (let part = await source.read(); !part.done; part = await source.read()) {
+    for (const { data } of reader.feed(decoder.decode(part.value, { stream: true }))) {
       if (data !== "[DONE]") onEvent(JSON.parse(data));
     }
   }
