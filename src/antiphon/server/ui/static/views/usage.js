@@ -63,6 +63,9 @@ function makeTiles(rows) {
 
 const measure = (row, of) => (MEASURED[of] ?? tokensOf)(row);
 
+/** Dollars beside an axis, without digits that say nothing: $150, $1.5, $0.002. */
+const dollars = (value) => `$${Number(value.toPrecision(3))}`;
+
 /** The largest groups, each with a colour; the others share the last one. */
 function colours(rows, { by, of }) {
   const sums = Map.groupBy(rows, (row) => row[by] || "unknown");
@@ -81,7 +84,7 @@ function makeChart(rows, chosen, slot, times) {
   const legend = [...series].slice(0, SERIES.length).map(([name, index]) =>
     h("span", null, h("i", { class: SERIES[index] }), index === SERIES.length - 1 ? "others" : name));
   return card([`${MEASURES.find(([name]) => name === chosen.of)?.[1] ?? "Tokens"} by ${slot} `, h("span", { class: "small muted" }, "UTC")],
-    fitted(stackedBars(bars, SERIES, { height: 220, format }), `${chosen.of} by ${slot}`), h("p", { class: "legend small" }, legend));
+    fitted(stackedBars(bars, SERIES, { height: 220, format: chosen.of === "cost" ? dollars : compact, whole: chosen.of !== "cost" }), `${chosen.of} by ${slot}`), h("p", { class: "legend small" }, legend));
 }
 
 /** Every hour or day of the period, in UTC, also those without a request. */
