@@ -120,6 +120,12 @@ def test_the_example_is_a_valid_configuration() -> None:
     assert router.resolve("gpt-5.5-mini").provider.name == "local"
 
 
+@pytest.mark.parametrize("page", sorted(ROOT.glob("docs/**/*.md")), ids=lambda page: page.stem)
+def test_variables_in_examples_are_written_as_the_configuration_reads_them(page: Path) -> None:
+    examples = re.findall(r"```toml\n(.*?)```", page.read_text(), re.DOTALL)
+    assert [name for each in examples for name in re.findall(r"\$\w+", each)] == []
+
+
 def test_every_api_key_variable_is_listed() -> None:
     names = [name for spec in SPECS.values() for name in spec.api_key_env]
     assert [name for name in names if f"`{name}`" not in CONFIGURATION] == []

@@ -124,6 +124,9 @@ class _ConfigReader:
     def interpolate(self, value: Any, path: list[str]) -> Any:
         """Replace `${NAME}` in every string by the environment variable of this name."""
         if isinstance(value, str):
+            if re.fullmatch(r"\$[A-Z_][A-Z0-9_]*", value) and self._is_needed(path):
+                text = f"{value} is not replaced by a variable; write ${{{value[1:]}}}"
+                self.problems.append(self._source.error_at(path, text))
             return re.sub(r"\$\{(\w+)\}", lambda found: self._look_up(found[1], path), value)
         if isinstance(value, dict):
             return {key: self.interpolate(inner, [*path, key]) for key, inner in value.items()}
@@ -131,12 +134,16 @@ class _ConfigReader:
             return [self.interpolate(inner, path) for inner in value]
         return value
 
+    def _is_needed(self, path: list[str]) -> bool:
+        """Whether a problem with a variable at this place matters."""
+        return self._needs is None or path[0] in self._needs
+
     def _look_up(self, name: str, path: list[str]) -> str:
         found = self._environment.get(name)
         if found:
             return found
         self._unset.add(tuple(path))
-        if self._needs is None or path[0] in self._needs:
+        if self._is_needed(path):
             problem = "is empty" if found is not None else "is not set"
             advice = f"set it, or remove ${{{name}}}"
             text = f"the environment variable {name} {problem}; {advice}"

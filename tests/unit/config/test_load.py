@@ -189,6 +189,10 @@ def test_an_invalid_value_is_rejected_with_what_is_expected(text: str, message: 
     ("text", "message"),
     [
         (
+            "[capsule]\nkeys = ['$CAPSULE_KEY']",
+            "2: capsule.keys: $CAPSULE_KEY is not replaced by a variable; write ${CAPSULE_KEY}",
+        ),
+        (
             "[providers.deepseek]\napi_keys = [\n  '${NOBODY}',\n]",
             "2: providers.deepseek.api_keys: the environment variable NOBODY is not set;"
             " set it, or remove ${NOBODY}",
