@@ -7,13 +7,13 @@ import time
 from collections.abc import AsyncIterator
 
 import pytest
-from playwright.async_api import Page, expect
+from playwright.async_api import Page, Route, expect
 
 from antiphon.server.ui.static_files import load_files
 from tests.support.gateways import Running
 from tests.support.pages.sample_gateway import HeldAnswers, sample_gateway
 from tests.support.pages.samples import seed_trace
-from tests.support.pages.watched import BrowserTabs, make_traced_request
+from tests.support.pages.watched import PATIENCE_MS, BrowserTabs, make_traced_request
 
 REQUESTS = 10_000
 FIRST_PAINT_MS = 300
@@ -41,6 +41,17 @@ async def test_a_page_of_ten_thousand_is_continued(tabs: BrowserTabs, gateway: R
         await expect(page.locator(ROWS)).to_have_count(50)
         await page.get_by_role("button", name="Older requests").click()
         await expect(page.locator(ROWS)).to_have_count(100)
+
+
+async def test_more_than_a_thousand_requests_are_listed(
+    tabs: BrowserTabs, gateway: Running
+) -> None:
+    async with tabs.open(gateway, "requests") as page:
+        older = page.get_by_role("button", name="Older requests")
+        for shown in range(50, 1050, 50):
+            await expect(page.locator(ROWS)).to_have_count(shown)
+            await older.click()
+        await expect(page.locator(ROWS)).to_have_count(1050)
 
 
 async def test_the_first_paint_of_a_list_takes_little_cpu_of_the_server(gateway: Running) -> None:
@@ -82,6 +93,78 @@ async def test_live_rows_obey_the_filter(tabs: BrowserTabs, gateway: Running) ->
         await expect(row.locator(".pill")).to_have_text("completed")
         await expect(page.locator(ROWS)).to_have_count(1)
         await expect(page.locator("main")).not_to_contain_text(other[-8:])
+
+
+async def test_a_row_that_arrives_leaves_the_others_alone(
+    tabs: BrowserTabs, gateway: Running
+) -> None:
+    async with tabs.open(gateway, "requests?client=local") as page:
+        await expect(page.locator(".live")).to_have_text("live")
+        before = await make_traced_request(gateway, {"model": "fast", "input": "Hello"})
+        row = page.locator(ROWS, has_text=before[-8:])
+        await expect(row.locator(".pill")).to_have_text("completed")
+        await page.reload()
+        await row.locator(".copy").focus()
+        id = await make_traced_request(gateway, {"model": "fast", "input": "Hello"})
+        await expect(page.locator(ROWS).first).to_contain_text(id[-8:])
+        await expect(page.locator(f"{ROWS}.fresh")).to_have_count(1)
+        await expect(row.locator(".copy")).to_be_focused()
+
+
+async def make_listed_request(gateway: Running) -> str:
+    """Make a request, and return its id when the trace has its end."""
+    id = await make_traced_request(gateway, {"model": "fast", "input": "Hello"})
+    url = f"{gateway.base_url.removesuffix('/v1')}/ui/api/requests/{id}"
+    async with asyncio.timeout(PATIENCE_MS / 1000):
+        while True:
+            async with gateway.client.get(url) as response:
+                if "finish" in await response.json():
+                    return id
+
+
+async def test_what_happens_before_the_list_is_live_is_in_it(
+    tabs: BrowserTabs, gateway: Running
+) -> None:
+    ids: list[str] = []
+
+    async def connect_late(route: Route) -> None:
+        ids.append(await make_listed_request(gateway))
+        await route.continue_()
+
+    async with tabs.open(gateway, "now") as page:
+        await page.route("**/ui/api/live?view=requests", connect_late)
+        await page.get_by_role("link", name="Requests", exact=True).click()
+        await expect(page.locator(".live")).to_have_text("live")
+        await expect(page.locator(ROWS, has_text=ids[0][-8:])).to_have_count(1)
+
+
+async def test_what_happens_while_the_connection_is_lost_is_in_the_list(
+    tabs: BrowserTabs, gateway: Running
+) -> None:
+    ids: list[str] = []
+    connections: list[Route] = []
+    made = asyncio.Event()
+
+    async def connect(route: Route) -> None:
+        connections.append(route)
+        if len(connections) == 1:  # ends at once; the browser connects again
+            policy = {"content-security-policy": "default-src 'none'"}
+            await route.fulfill(
+                content_type="text/event-stream", headers=policy, body="retry: 200\n\n"
+            )
+            return
+        if len(connections) == 2:
+            ids.append(await make_listed_request(gateway))
+            made.set()
+        await route.continue_()
+
+    async with tabs.open(gateway, "now") as page:
+        await page.route("**/ui/api/live?view=requests", connect)
+        await page.get_by_role("link", name="Requests", exact=True).click()
+        await expect(page.locator(ROWS).first).to_be_visible()
+        async with asyncio.timeout(PATIENCE_MS / 1000):
+            await made.wait()
+        await expect(page.locator(ROWS, has_text=ids[0][-8:])).to_have_count(1)
 
 
 async def test_a_running_request_becomes_a_finished_one(

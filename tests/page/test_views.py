@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -70,6 +71,17 @@ async def test_a_view_is_complete(
         colour = await page.evaluate("getComputedStyle(document.body).backgroundColor")
         is_dark = int(colour.split("(")[1].split(",")[0]) < 100
         assert is_dark == (theme == "dark")
+
+
+@pytest.mark.parametrize("width", [320, 600, 941, 1101])
+@pytest.mark.parametrize("view", VIEWS)
+async def test_a_view_fits_into_a_part_of_a_screen(
+    tabs: BrowserTabs, sample: Sample, view: str, width: int
+) -> None:
+    path = view.replace("ID", sample.request_id)
+    async with tabs.open(sample.gateway, path, width=width) as page:
+        await expect(page.locator(VIEWS[view][1]).first).to_be_visible()
+        assert await overflow(page) <= 0
 
 
 @pytest.mark.parametrize("view", VIEWS)
@@ -142,6 +154,41 @@ async def test_usage_is_grouped_by_the_address(tabs: BrowserTabs, sample: Sample
         assert (await csv.path()).read_text().startswith("day,client,model,provider,requests,")
 
 
+async def test_the_figures_of_usage_are_of_the_same_period(
+    tabs: BrowserTabs, sample: Sample
+) -> None:
+    async with tabs.open(sample.gateway, "usage?of=failures") as page:
+        titles = await page.locator(".chart title").all_text_contents()
+        in_chart = sum(int(title.split(": ")[1].split()[0]) for title in titles)
+        await expect(page.locator(".tile .note").first).to_contain_text(f"{in_chart} failed (")
+        shares = await page.locator(".list td:last-child .small").all_text_contents()
+        total = sum(float(share.removesuffix(" %")) for share in shares)
+        assert abs(total - 100) < len(shares)
+
+
+async def test_the_axis_of_a_chart_ends_just_above_its_maximum(
+    tabs: BrowserTabs, sample: Sample
+) -> None:
+    script = """async (values) => {
+        const { niceCeiling } = await import("/ui/static/charts.js");
+        return values.map(([maximum, whole]) => niceCeiling(maximum, whole));
+    }"""
+    ends = {
+        (0, True): 1,
+        (3, True): 3,
+        (5, True): 6,
+        (13, True): 20,
+        (31, True): 40,
+        (0, False): 1,
+        (0.0021, False): 0.003,
+        (0.7, False): 0.8,
+        (107.6, False): 150,
+    }
+    async with tabs.open(sample.gateway, "usage") as page:
+        found = await page.evaluate(script, [list(value) for value in ends])
+    assert found == pytest.approx(list(ends.values()))
+
+
 async def test_models_are_found_by_words(tabs: BrowserTabs, sample: Sample) -> None:
     async with tabs.open(sample.gateway, "models") as page:
         await page.keyboard.press("/")
@@ -167,6 +214,17 @@ async def test_a_provider_is_tested(tabs: BrowserTabs, sample: Sample) -> None:
         await expect(card.locator(".result")).to_contain_text("Answered after")
         await card.get_by_role("link", name="See the request").click()
         await expect(page.locator("h1")).to_contain_text("deepseek/deepseek-v4-pro")
+
+
+async def test_a_test_that_fails_leads_to_its_request(tabs: BrowserTabs, sample: Sample) -> None:
+    allowed = ("Failed to load resource: the server responded with a status of 5",)
+    async with tabs.open(sample.gateway, "providers", allowed=allowed) as page:
+        card = page.locator("[data-provider=zhipu]")
+        await card.get_by_role("button", name="Test").click()
+        await expect(card.locator(".result .light.down")).to_be_visible()
+        await card.get_by_role("link", name="See the request").click()
+        await expect(page.locator("h1")).to_have_text(re.compile("zhipu/.* failed"))
+        await expect(page.locator(".failure")).to_contain_text("Reason: zhipu: ")
 
 
 async def test_the_configuration_has_lines_and_is_checked(

@@ -16,11 +16,11 @@ _EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
 def make_usage_table(rows: Sequence[UsageRow], by: Sequence[UsageColumn]) -> Table:
-    """Make a table of rows that are grouped by these columns; the bars show cost, or tokens where
-    no cost is known."""
+    """Make a table of rows that are grouped by these columns; the bars compare cost, or tokens
+    where no cost is known."""
     numbers = ("requests", "failed", "input", "cached", "output", "p50", "p95", "cost")
     has_cost = any(row.known_cost for row in rows)
-    chart = "cost share" if has_cost else "token share"
+    chart = "relative cost" if has_cost else "relative tokens"
     optional = (chart, "output", "input", "failed", "p95", "p50", "cached")
     table = make_table(*by, *numbers, chart, right=numbers, optional=optional)
     measure: Callable[[UsageRow], float] = _read_known_cost if has_cost else _count_tokens
@@ -80,11 +80,11 @@ def format_count(count: int) -> str:
 def format_cost(row: UsageRow) -> str:
     """Format a cost; a part that is unknown makes it a lower bound, or a question mark."""
     if row.cost is not None:
-        return _format_dollars(row.cost)
-    return f"≥ {_format_dollars(row.known_cost)}" if row.known_cost else "?"
+        return format_dollars(row.cost)
+    return f"≥ {format_dollars(row.known_cost)}" if row.known_cost else "?"
 
 
-def _format_dollars(amount: float) -> str:
+def format_dollars(amount: float) -> str:
     """Format dollars with as many digits as a small amount needs: it is not nothing."""
     digits = 2 if amount == 0 or amount >= 1 else 4 if amount >= 0.01 else 6
     return f"${amount:,.{digits}f}"

@@ -135,16 +135,20 @@ class _ConfigReader:
 
     def _refuse_bare_variable(self, name: str, path: list[str]) -> None:
         """Report a value that is only `$NAME`: as a secret it would be one that everybody knows."""
-        if self._needs is None or path[0] in self._needs:
+        if self._is_needed(path):
             text = f"${name} is not replaced by an environment variable: write ${{{name}}}"
             self.problems.append(self._source.error_at(path, text))
+
+    def _is_needed(self, path: list[str]) -> bool:
+        """Whether a problem with a variable at this place matters."""
+        return self._needs is None or path[0] in self._needs
 
     def _look_up(self, name: str, path: list[str]) -> str:
         found = self._environment.get(name)
         if found:
             return found
         self._unset.add(tuple(path))
-        if self._needs is None or path[0] in self._needs:
+        if self._is_needed(path):
             problem = "is empty" if found is not None else "is not set"
             advice = f"set it, or remove ${{{name}}}"
             text = f"the environment variable {name} {problem}; {advice}"

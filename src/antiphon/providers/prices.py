@@ -30,6 +30,10 @@ class Price(Struct, frozen=True, kw_only=True):
     """The month that the price is from; empty: configured."""
 
 
+FREE = Price(input=0, output=0)
+"""Of models that run inside of the gateway."""
+
+
 def _price(
     as_of: str, input: float, output: float, cached: float | None = None, write: float | None = None
 ) -> Price:
@@ -74,9 +78,6 @@ PRICES: Mapping[str, Mapping[str, Price]] = {
     },
     "cohere": {
         "command-a-03-2025": _price("2026-01", 2.5, 10.0),
-    },
-    "echo": {
-        "echo": Price(input=0, output=0),  # runs inside of the gateway
     },
 }
 """By provider and model. A dated version has the price of its model (`gpt-5-2025-08-07`)."""

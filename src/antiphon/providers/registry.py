@@ -60,7 +60,7 @@ from antiphon.providers import (
 )
 from antiphon.providers.dialect_plugins import make_dialect
 from antiphon.providers.plugin import Plugins, load_plugins
-from antiphon.providers.prices import Price, find_listed_price, read_price
+from antiphon.providers.prices import FREE, Price, find_listed_price, read_price
 from antiphon.providers.spec import Spec
 from antiphon.search.table import read_search_limits
 from antiphon.wire.sigv4 import authorize
@@ -160,6 +160,7 @@ class Provider(Struct, frozen=True, kw_only=True):
         own address."""
         is_own = bool(self.spec.base_url) and self.base_url == self.spec.base_url.rstrip("/")
         listed = find_listed_price(self.spec.name, model) if is_own else None
+        listed = FREE if self.spec.in_process else listed
         override = self.prices.get(model) or self.prices.get("*")
         return listed if override is None else read_price(override, listed)
 

@@ -34,6 +34,7 @@ from antiphon.server.http import HTTPRequest, HTTPResponse
 from antiphon.server.rejections import record_rejection
 from antiphon.server.routes import EXACT, PUBLIC, match_template
 from antiphon.server.ui.page import Page, is_page
+from antiphon.server.ui.static_files import add_security_headers
 
 
 class Application:
@@ -129,6 +130,8 @@ class Application:
                 record_rejection(service.engine.services, caller, received, response)
         if self.state.is_retiring:
             response.close_connection = True
+        if http.path not in EXACT and is_page(http):
+            add_security_headers(response)
         response.headers["x-request-id"] = request_id
         response.headers["date"] = _format_date(int(service.engine.services.runtime.epoch_s()))
         return response

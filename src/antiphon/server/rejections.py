@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 
 from antiphon.engine.fault_report import clean_text
@@ -11,9 +9,6 @@ from antiphon.engine.services import Caller, Services
 from antiphon.server.endpoints.context import Received
 from antiphon.server.http import HTTPResponse
 from antiphon.store.trace.rows import TraceError, TraceFinish, TraceRequest
-from antiphon.wire.items import Document
-
-_MAX_NAME = 200
 
 
 def record_rejection(
@@ -34,7 +29,8 @@ def record_rejection(
             received_at_ms=services.runtime.now_ms(),
             client=received.client or None,
             software=caller.profile.software,
-            **_read_request(received.document or {}),
+            model=received.model,
+            stream=(received.document or {}).get("stream") is True,
         )
     )
     record(row)
@@ -53,10 +49,3 @@ def _read_error(response: HTTPResponse) -> dict[str, str | None]:
         return {}
     error: dict[str, str | None] = msgspec.json.decode(response.body)["error"]
     return error
-
-
-def _read_request(document: Document) -> dict[str, Any]:
-    """Read the model, and whether a stream was requested, of a request that may be anything."""
-    model = document.get("model")
-    name = model[:_MAX_NAME] if isinstance(model, str) else ""
-    return {"model": name, "stream": document.get("stream") is True}

@@ -35,7 +35,7 @@ _ASSIGNED = r"""\s*+ [:=] \s*+ (?: \\{0,3}+ ["'] )?+ (?= [^:;,&(){}<>\[\]] )"""
 _WORD = rf"""(?: {_QUOTED} | {_ASSIGNED} ( [^\s"'\\,;&{{}}\[\]<>]++ ) )"""
 _LINE = rf"""(?: {_QUOTED} | {_ASSIGNED} ( [^\r\n"'\\{{}}]++ ) )"""
 _NAMED = {
-    "authorization": f"authorization {_LINE}",
+    "authorization": rf"authorization (?! :\ Bearer\ KEY` ) {_LINE}",  # our own advice has `KEY`
     "cookie": f"cookie {_LINE}",
     "key": "(?: (?<=api) | (?<=api[-_]) | (?<=access[-_]) | (?<=secret[-_]) | (?<=subscription-) )"
     f"key {_WORD}",

@@ -31,7 +31,7 @@ PAID = row(client="bob", requests=3, cost=2.5, first_event_p50_ms=310.0, first_e
 def test_rows_have_a_line_of_sums() -> None:
     header, _, bob, alice, total = draw([PAID, ALICE], "client")
     assert header.split() == (
-        "client requests failed input cached output p50 p95 cost cost share".split()
+        "client requests failed input cached output p50 p95 cost relative cost".split()
     )
     assert bob == "bob 3 0 0 0 0 0.31 s 2.00 s $2.50 ████████████████"
     assert alice == "alice 12 1 1.23M 0 980 - - $0.00"
@@ -42,7 +42,7 @@ def test_without_any_cost_the_bars_show_tokens() -> None:
     header, _, alice = draw(
         [row(client="a", cost=None, input_tokens=5, unpriced_requests=1)], "client"
     )
-    assert header.endswith("token share")
+    assert header.endswith("relative tokens")
     assert alice.endswith("? ████████████████")
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from antiphon.config import PriceConfig, parse_config
 from antiphon.errors import ConfigError
-from antiphon.providers.prices import PRICES, Price, find_listed_price, read_price
+from antiphon.providers.prices import FREE, PRICES, Price, find_listed_price, read_price
 from antiphon.providers.registry import SPECS, build_providers
 
 LISTED = [(provider, model) for provider, models in PRICES.items() for model in models]
@@ -18,7 +18,7 @@ LISTED = [(provider, model) for provider, models in PRICES.items() for model in 
 def test_a_listed_price_is_dated_and_plausible(provider: str, model: str) -> None:
     price = PRICES[provider][model]
     assert provider in SPECS
-    assert re.fullmatch(r"20\d\d-\d\d", price.as_of) or provider == "echo"
+    assert re.fullmatch(r"20\d\d-\d\d", price.as_of)
     assert 0 <= price.input <= price.output < 1000
     assert price.cached_input is None or price.cached_input < price.input
     assert price.cache_write is None or price.cache_write > price.input
@@ -53,6 +53,11 @@ def test_a_price_for_all_other_models_of_a_provider() -> None:
     )
     assert prices["other"] == Price(input=1, output=2)
     assert prices["mine"] == Price(input=3, output=4, cache_write=5)
+
+
+def test_models_that_run_inside_of_the_gateway_are_free() -> None:
+    echo = build_providers(parse_config("", {}, name="a.toml"), {})["echo"]
+    assert {echo.price(model) for model in echo.models()} == {FREE}
 
 
 def test_half_a_price_stays_unknown() -> None:

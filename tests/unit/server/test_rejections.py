@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
+import pytest
 from msgspec import structs
 
 from antiphon.config import ServerConfig, TraceConfig
@@ -26,6 +28,45 @@ async def test_a_rejected_request_leaves_its_model_error_and_status(tmp_path: Pa
     [error] = detail.errors
     assert error.param == "temperature"
     assert "private" not in repr(detail)
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (
+            {"model": "nobody/gpt-4711-turbo", "input": "a private question"},
+            "The model 'nobody/gpt-4711-turbo' does not exist. GET /v1/models lists the models.",
+        ),
+        (
+            {"model": "private words " * 20 + "!", "input": ""},
+            "The model '«request text» !' does not exist. GET /v1/models lists the models.",
+        ),
+    ],
+    ids=["a name", "longer than a name"],
+)
+async def test_the_sentence_about_an_unknown_model_names_it_as_the_row_does(
+    tmp_path: Path, body: dict[str, str], message: str
+) -> None:
+    path = tmp_path / "trace.db"
+    config = structs.replace(echo_config(), trace=TraceConfig(path=str(path)))
+    async with open_application(config) as opened:
+        data = msgspec.json.encode(body)
+        response = await opened.request("POST", "/v1/responses", data, LOCAL)
+    [error] = read_trace(path, response.headers["x-request-id"]).errors
+    assert error.message == message
+
+
+async def test_the_sentence_about_a_missing_key_is_whole(tmp_path: Path) -> None:
+    path = tmp_path / "trace.db"
+    config = structs.replace(
+        echo_config(),
+        trace=TraceConfig(path=str(path)),
+        server=ServerConfig(port=0, api_keys={"alice": "a key of the gateway"}),
+    )
+    async with open_application(config) as opened:
+        response = await opened.request("POST", "/v1/responses", b"{}", LOCAL)
+    [error] = read_trace(path, response.headers["x-request-id"]).errors
+    assert error.message == "An API key is required: send `Authorization: Bearer KEY`."
 
 
 async def test_a_body_that_is_no_object_is_recorded_too(tmp_path: Path) -> None:

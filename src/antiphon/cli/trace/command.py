@@ -270,9 +270,11 @@ def _complete_id(path: Path, part: str) -> str:
 
 def _find_stream(detail: TraceDetail, kind: str) -> TraceStream:
     recorded = next((stream for stream in detail.streams if stream.kind == kind), None)
-    if recorded is None or not recorded.blob:
-        raise TraceNotFound(
-            f"no {kind} bytes were recorded for this request: set payloads = true under [trace],"
-            " restart the gateway and send the request again."
-        )
-    return recorded
+    if recorded is not None and recorded.blob:
+        return recorded
+    if any(stream.blob for stream in detail.streams):
+        raise TraceNotFound(f"this request has no {kind} bytes: it ended before there were any.")
+    raise TraceNotFound(
+        f"no {kind} bytes were recorded for this request: set payloads = true under [trace],"
+        " restart the gateway and send the request again."
+    )

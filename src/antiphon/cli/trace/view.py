@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from antiphon.cli.terminal import escape_controls, make_table
+from antiphon.cli.usage_view import format_dollars
 from antiphon.store.trace.reader import TraceDetail, TraceSummary
 from antiphon.store.trace.rows import TraceFinish, TraceUsage
 
@@ -118,6 +119,13 @@ def _make_section(title: str, lines: Iterator[RenderableType]) -> Iterator[Rende
         yield from content
 
 
+def _indent(text: Text, mark: str = "") -> RenderableType:
+    """Indent a text behind its mark, also where it continues on further lines."""
+    grid = Table.grid()
+    grid.add_row(f"  {mark}", text)
+    return grid
+
+
 def _make_overview(detail: TraceDetail) -> Table:
     grid = Table.grid(padding=(0, 2))
     for name, value in _overview_rows(detail):
@@ -136,12 +144,13 @@ def _overview_rows(detail: TraceDetail) -> Iterator[tuple[str, Text | str]]:
         yield "stream", "yes" if request.stream else "no"
     finish = detail.finish
     if finish is not None and finish.key_name:
-        yield "answered by", f"{finish.provider} ({finish.dialect}, {finish.key_name})"
+        name = "last tried" if finish.status == "failed" else "answered by"
+        yield name, f"{finish.provider} ({finish.dialect}, {finish.key_name})"
     yield "status", _format_finish(finish)
     if detail.usage is not None:
         yield "tokens", _format_usage(detail.usage)
         cost = detail.usage.cost
-        yield "cost", "unknown: the model has no price" if cost is None else f"${cost:,.6f}"
+        yield "cost", "unknown: the model has no price" if cost is None else format_dollars(cost)
 
 
 def _format_target(detail: TraceDetail) -> str:
@@ -159,7 +168,8 @@ def _format_finish(finish: TraceFinish | None) -> Text:
     if finish is not None:
         if finish.http_status is not None:
             text.append(f" with HTTP {finish.http_status}")
-        text.append(f" after {_format_duration(finish.duration_ms)}, {finish.events:,} events")
+        events = _count(finish.events, "event")
+        text.append(f" after {_format_duration(finish.duration_ms)}, {events}")
     return text
 
 
@@ -173,14 +183,14 @@ def _format_usage(usage: TraceUsage) -> str:
 
 def _format_skipped(detail: TraceDetail) -> Iterator[RenderableType]:
     for each in detail.skipped:
-        yield Text.assemble(f"  {each.provider}/{each.model}  ", (each.reason, "yellow"))
+        yield _indent(Text.assemble(f"{each.provider}/{each.model}  ", (each.reason, "yellow")))
 
 
 def _format_attempts(detail: TraceDetail) -> Iterator[RenderableType]:
     for attempt in detail.attempts:
         fault = " · ".join(filter(None, (attempt.fault_type, attempt.fault_code)))
-        yield Text.assemble(
-            f"  {attempt.number}. {attempt.provider}/{attempt.model}  ",
+        line = Text.assemble(
+            f"{attempt.provider}/{attempt.model}  ",
             f"{attempt.status or 'no response'}",
             f" after {_format_duration(attempt.latency_ms)}  "
             if attempt.latency_ms is not None
@@ -188,34 +198,36 @@ def _format_attempts(detail: TraceDetail) -> Iterator[RenderableType]:
             (fault, "red"),
             (f"  {escape_controls(attempt.reason)}" if attempt.reason else "", "dim"),
         )
+        yield _indent(line, f"{attempt.number}. ")
 
 
 def _format_diagnostics(detail: TraceDetail) -> Iterator[RenderableType]:
     for each in detail.diagnostics:
         style = "red" if each.decision == "rejected" else "yellow"
-        head = (f"  {each.decision} {each.param}", style)
-        yield Text.assemble(head, (f"  {each.code}  ", "dim"), each.message)
+        head = (f"{each.decision} {each.param}", style)
+        yield _indent(Text.assemble(head, (f"  {each.code}  ", "dim"), each.message))
 
 
 def _format_errors(detail: TraceDetail) -> Iterator[RenderableType]:
     for each in detail.errors:
         code, param = escape_controls(each.code), escape_controls(each.param or "")
         head = " ".join(filter(None, (code, param)))
-        yield Text.assemble((f"  {head}", "bold red"), f"  {escape_controls(each.message)}")
+        yield _indent(Text.assemble((head, "bold red"), f"  {escape_controls(each.message)}"))
         if each.reason:
-            target = f"{each.provider}/{each.model}: "
-            yield Text.assemble(("    ", ""), (target, "dim"), escape_controls(each.reason))
+            target = (f"{each.provider}/{each.model}: ", "dim")
+            yield _indent(Text.assemble(target, escape_controls(each.reason)), "  ")
 
 
 def _format_streams(detail: TraceDetail) -> Iterator[RenderableType]:
     began_ms = detail.request.received_at_ms if detail.request else 0
     for stream in detail.streams:
         cut = ", truncated" if stream.truncated else ""
-        yield Text(f"  {stream.kind}: {stream.size:,} bytes in {stream.chunks:,} chunks{cut}")
-        chunks = list(zip(stream.offsets, stream.split_chunks(), strict=True))
-        for (offset, _), (at_ms, chunk) in chunks[:_SHOWN_CHUNKS]:
+        chunks = _count(stream.chunks, "chunk")
+        yield Text(f"  {stream.kind}: {_count(stream.size, 'byte')} in {chunks}{cut}")
+        kept = list(zip(stream.offsets, stream.split_chunks(), strict=True))
+        for (offset, _), (at_ms, chunk) in kept[:_SHOWN_CHUNKS]:
             yield _format_chunk(offset, at_ms - began_ms, chunk)
-        if (more := len(chunks) - _SHOWN_CHUNKS) > 0:
+        if (more := len(kept) - _SHOWN_CHUNKS) > 0:
             yield Text(
                 f"    … and {more:,} more chunks: --stream {stream.kind} writes all bytes",
                 style="dim",
@@ -230,6 +242,10 @@ def _format_chunk(offset: int, after_ms: int, chunk: bytes) -> Text:
 
 
 # Values
+
+
+def _count(number: int, name: str) -> str:
+    return f"{number:,} {name}" if number == 1 else f"{number:,} {name}s"
 
 
 def _read_status(finish: TraceFinish | None) -> str:

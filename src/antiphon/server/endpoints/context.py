@@ -27,6 +27,8 @@ from antiphon.store.quoted_text import RequestTexts, read_texts
 from antiphon.wire.body import BodyLimits
 from antiphon.wire.items import Document
 
+_MAX_NAME = 200
+
 
 class MetricsSource(Protocol):
     """Counts requests, and answers those who collect metrics."""
@@ -107,12 +109,21 @@ class Received:
     """The decoded body; None if it could not be decoded."""
     is_large: bool = False
 
+    @property
+    def model(self) -> str:
+        """The model that was asked for, as far as the trace keeps its name."""
+        name = (self.document or {}).get("model")
+        return name[:_MAX_NAME] if isinstance(name, str) else ""
+
     def texts(self) -> RequestTexts:
-        """Return the texts of the request, which messages must not quote."""
+        """Return the texts of the request, which messages must not quote. The name of the model is
+        none of them: the trace has it."""
         if self.is_large:
             return RequestTexts(too_large=True)
-        body = b"" if self.document is None else msgspec.json.encode(self.document)
-        return read_texts(body, names=True)
+        document = dict(self.document or {})
+        if document.get("model") == self.model:
+            del document["model"]
+        return read_texts(msgspec.json.encode(document), names=True)
 
 
 class Context(Struct, frozen=True):

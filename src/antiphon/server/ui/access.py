@@ -85,9 +85,9 @@ class PageAccess:
             given = token.strip().encode("utf-8", "surrogateescape")
             return hmac.compare_digest(given, self._key)
         expires, _, signature = _read_cookie(http).partition(".")
-        if not hmac.compare_digest(signature.encode(), self._sign(expires).encode()):
+        if not (expires.isascii() and signature.isascii() and expires.isdigit()):
             return False
-        return expires.isdigit() and int(expires) > self._now()
+        return hmac.compare_digest(signature, self._sign(expires)) and int(expires) > self._now()
 
     def _sign(self, text: str) -> str:
         return hmac.digest(self._signing_key, text.encode(), "sha256").hex()

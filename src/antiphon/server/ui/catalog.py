@@ -130,7 +130,7 @@ def _describe_last_answer(health: ProviderHealth) -> tuple[str, str]:
     success_s = _age(health.clock(), health.last_success_at)
     if fault_s is not None and fault_s < _RECENT_S and (success_s is None or fault_s < success_s):
         kind, code = health.last_fault
-        return "warn", f"last attempt failed: {(code or kind).replace('_', ' ')}"
+        return "warn", f"the last attempt failed: {(code or kind).replace('_', ' ')}"
     if success_s is not None:
         return "ok", "the last attempt succeeded"
     return "idle", "no recent answer"

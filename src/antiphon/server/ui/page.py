@@ -11,20 +11,14 @@ from msgspec import structs
 
 from antiphon import __version__
 from antiphon.engine.services import Caller
-from antiphon.errors import InvalidRequest, LimitExceeded
 from antiphon.server.endpoints import responses
 from antiphon.server.endpoints.context import Context, ProcessState, Received, Service
-from antiphon.server.errors import (
-    invalid_request_response,
-    limit_exceeded_response,
-    method_not_allowed_response,
-    no_route_response,
-)
+from antiphon.server.errors import method_not_allowed_response, no_route_response
 from antiphon.server.http import HTTPRequest, HTTPResponse, json_response
 from antiphon.server.ui import catalog, live, now, requests, settings, usage
 from antiphon.server.ui.access import PageAccess
 from antiphon.server.ui.page_request import PageEndpoint, PageRequest, PageService
-from antiphon.server.ui.static_files import SECURITY_HEADERS, file_response, shell_response
+from antiphon.server.ui.static_files import file_response, shell_response
 
 ADMIN = "admin"
 """The client name of requests that are made on the page."""
@@ -87,19 +81,9 @@ class Page:
     async def respond(
         self, service: Service, http: HTTPRequest, caller: Caller, received: Received
     ) -> HTTPResponse:
+        """Answer a request; raises as endpoints do."""
         request = PageRequest(self._service, service, http, caller, received)
-        try:
-            response = await self._respond(request)
-        except LimitExceeded as error:
-            response = limit_exceeded_response(error, caller.profile)
-        except InvalidRequest as error:
-            response = invalid_request_response(error)
-        for name, value in SECURITY_HEADERS.items():
-            response.headers.setdefault(name, value)
-        return response
-
-    async def _respond(self, request: PageRequest) -> HTTPResponse:
-        http, path = request.http, request.http.path
+        path = http.path
         if path.startswith("/ui/api/"):
             return await _answer_session(request) or await _answer_api(request)
         _make_access(request).check_page(http)

@@ -34,6 +34,12 @@ SECURITY_HEADERS: Mapping[str, str] = {
 """Headers of everything below `/ui`."""
 
 
+def add_security_headers(response: HTTPResponse) -> None:
+    """Add the headers of everything below `/ui`, whatever the answer is."""
+    for name, value in SECURITY_HEADERS.items():
+        response.headers.setdefault(name, value)
+
+
 class StaticFile(NamedTuple):
     content: bytes
     content_type: str

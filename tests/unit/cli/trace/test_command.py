@@ -182,6 +182,10 @@ def test_the_stream_option_writes_the_recorded_bytes(
         ),
         (["show", "req_aa"], "'req_aa' matches 2 requests in "),
         (["show", "req_aab222", "--stream", "raw"], "no raw bytes were recorded for this request"),
+        (
+            ["show", "req_aaa111", "--stream", "outbound"],
+            "this request has no outbound bytes: it ended before there were any.",
+        ),
         (["list", "--file", "no.db"], "no trace file at no.db; omit --file"),
     ],
 )

@@ -172,3 +172,47 @@ def test_the_words_of_a_provider_are_shown_and_cannot_control_the_terminal() -> 
     assert "rejected input No." in lines
     assert r"up/m: red \x1b[31m\nalert" in lines
     assert "status rejected with HTTP 400 after 0 ms, 0 events" in lines
+
+
+def test_a_request_that_failed_names_who_was_tried_last_instead_of_who_answered() -> None:
+    finish = TraceFinish(
+        request_id="req_1",
+        status="failed",
+        duration_ms=5,
+        events=1,
+        provider="two",
+        provider_model="n",
+        dialect="gemini",
+        key_name="key 2",
+    )
+    lines = render(make_detail_page(TraceDetail(request=request("req_1"), finish=finish)))
+    assert "last tried two (gemini, key 2)" in lines
+    assert "status failed after 5 ms, 1 event" in lines
+    assert not [line for line in lines if line.startswith("answered by")]
+
+
+def test_a_line_that_is_too_long_continues_below_its_text() -> None:
+    attempt = TraceAttempt(
+        request_id="q",
+        number=1,
+        provider="lab",
+        model="tiny",
+        fault_type="connection",
+        fault_code="connection_failed",
+        reason="the host name cannot be resolved (Name or service not known)",
+    )
+    error = TraceError(request_id="q", code="connection_failed", message="word " * 12)
+    console = Console(width=60, record=True, file=io.StringIO())
+    console.print(make_detail_page(TraceDetail(attempts=(attempt,), errors=(error,))))
+    lines = [line.rstrip() for line in console.export_text().splitlines()]
+    at = lines.index("attempts")
+    assert lines[at + 1].startswith("  1. lab/tiny")
+    assert lines[at + 2].startswith("     ")
+    below = lines[lines.index("errors") + 1 :]
+    assert below[0].startswith("  connection_failed  word")
+    assert [line.startswith("  word") for line in below[1:]] == [True]
+
+
+def test_the_cost_of_a_request_has_the_digits_of_a_sum() -> None:
+    usage = TraceUsage(request_id="q", input_tokens=3, output_tokens=2, cost=0.0)
+    assert "cost $0.00" in render(make_detail_page(TraceDetail(usage=usage)))

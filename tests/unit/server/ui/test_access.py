@@ -85,6 +85,8 @@ def test_pages_of_other_origins_have_no_access(headers: dict[str, str], key: str
         {"cookie": "antiphon_session=1.2"},
         {"cookie": "antiphon_session=99999999999."},
         {"cookie": '\x00;=;"'},
+        {"cookie": 'antiphon_session="99999999999.\udcff"'},
+        {"cookie": 'antiphon_session="\udcff.2"'},
     ],
 )
 def test_with_a_key_nobody_has_access_without_it(headers: dict[str, str]) -> None:

@@ -104,7 +104,7 @@ def test_a_fault_is_shown_until_a_success_or_for_five_minutes(
     assert describe_light(health) == ("idle", "no recent answer")
     fail(health, 500)
     light, reason = describe_light(health)
-    assert (light, reason.startswith("last attempt failed: ")) == ("warn", True)
+    assert (light, reason.startswith("the last attempt failed: ")) == ("warn", True)
     clock.now += 301
     assert describe_light(health)[0] == "idle"
     Lease(health, "a").succeed()

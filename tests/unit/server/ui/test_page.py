@@ -131,6 +131,17 @@ async def test_a_response_is_created_as_the_client_admin(tmp_path: Path) -> None
     assert (rejected.request.client, rejected.is_failed) == ("admin", True)
 
 
+@pytest.mark.parametrize(("model", "status"), [("echo/error-401", 502), ("echo/error-503", 503)])
+async def test_a_failure_of_a_provider_has_the_security_headers_too(
+    model: str, status: int
+) -> None:
+    async with open_application() as opened:
+        body = {"model": model, "input": "Hello", "stream": True}
+        response = await ask(opened, "/ui/api/responses", method="POST", body=body)
+    assert response.status == status
+    expect_guarded(response)
+
+
 async def test_refused_requests_for_the_page_leave_no_trace(tmp_path: Path) -> None:
     async with traced_application(tmp_path) as opened:
         for path in ("/ui/api/nothing", "/ui/nothing"):

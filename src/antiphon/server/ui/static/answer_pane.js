@@ -38,8 +38,10 @@ export class AnswerPane {
     try {
       await createResponse(this.request, (event) => this.onEvent(event), this.signal);
     } catch (error) {
-      if (error.name !== "AbortError") return this.fail(error.message, error.code);
-      fill(this.state, status("cancelled"));
+      if (error.name === "AbortError") return fill(this.state, status("cancelled"));
+      this.id = error.requestId ?? this.id;
+      this.fail(error.message, error.code);
+      this.showFacts();
     }
     return undefined;
   }
@@ -75,11 +77,14 @@ export class AnswerPane {
   finish(response) {
     fill(this.state, status(response.status));
     if (response.error) this.fail(response.error.message, response.error.code);
-    const usage = response.usage;
+    this.showFacts(response);
+  }
+
+  showFacts({ usage, incomplete_details: incomplete } = {}) {
     fill(this.facts,
       this.firstAt !== null && `first output ${duration(this.firstAt)} · `, `${duration(performance.now() - this.began)} in all`,
       usage && ` · ${count(usage.input_tokens)} tokens in, ${count(usage.output_tokens)} out`,
-      response.incomplete_details && ` · ${response.incomplete_details.reason}`,
+      incomplete && ` · ${incomplete.reason}`,
       this.id && [" · ", link(`requests/${this.id}`, null, "X-ray"), " ", copyable(this.id, shortId(this.id))]);
   }
 

@@ -4,11 +4,12 @@
 export const BASE = new URL("..", import.meta.url);
 
 export class ApiError extends Error {
-  constructor(status, error) {
+  constructor(status, error, requestId = null) {
     super(error?.message ?? `The gateway answered with status ${status}.`);
     this.status = status;
     this.code = error?.code ?? null;
     this.param = error?.param ?? null;
+    this.requestId = requestId;
   }
 }
 
@@ -38,7 +39,7 @@ async function request(path, query, options) {
   if (response.ok) return response;
   const body = await response.json().catch(() => null);
   if (response.status === 401 && path !== "session") onSignedOut();
-  throw new ApiError(response.status, body?.error);
+  throw new ApiError(response.status, body?.error, response.headers.get("x-request-id"));
 }
 
 export async function get(path, query, signal) {
@@ -102,8 +103,9 @@ export async function createResponse(body, onEvent, signal) {
   onEvent({ type: "antiphon.accepted", request_id: id });
   const reader = new EventReader();
   const decoder = new TextDecoder();
-  for await (const chunk of response.body) {
-    for (const { data } of reader.feed(decoder.decode(chunk, { stream: true }))) {
+  const source = response.body.getReader();  // Safari has no `for await` of a body
+  for (let part = await source.read(); !part.done; part = await source.read()) {
+    for (const { data } of reader.feed(decoder.decode(part.value, { stream: true }))) {
       if (data !== "[DONE]") onEvent(JSON.parse(data));
     }
   }

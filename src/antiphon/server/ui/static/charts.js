@@ -18,26 +18,26 @@ export function fitted(draw, label) {
   return box;
 }
 
-/** A round number just above a maximum, for the end of an axis. */
-export function niceCeiling(maximum) {
-  if (maximum <= 4) return Math.max(1, maximum);
+/** A round number at or above a maximum, for the end of an axis; with `whole`, so is its half. */
+export function niceCeiling(maximum, whole = true) {
+  if (!maximum || (whole && maximum <= 4)) return maximum || 1;
   const power = 10 ** Math.floor(Math.log10(maximum));
-  return [1, 1.5, 2, 3, 4, 5, 6, 8, 10].map((step) => step * power).find((each) => each >= maximum);
+  return [1, 1.5, 2, 3, 4, 5, 6, 8, 10].map((step) => step * power).find((each) => each >= maximum && (!whole || each % 2 === 0));
 }
 
 /** Stacked bars. `bars`: [{ label, title, parts: [number…] }]; `classes`: one for each part. */
-export function stackedBars(bars, classes, { height = 150, format = String, ticks = 4 } = {}) {
+export function stackedBars(bars, classes, { height = 150, format = String, ticks = 4, whole = true } = {}) {
   return (width) => {
-    const left = 40;
+    const left = whole ? 40 : 62;
     const bottom = 20;
     const plot = { width: width - left, height: height - bottom - 8 };
-    const top = niceCeiling(Math.max(...bars.map((bar) => sum(bar.parts)), 0.0000001));
+    const top = niceCeiling(Math.max(0, ...bars.map((bar) => sum(bar.parts))), whole);
     const y = (value) => 8 + plot.height * (1 - value / top);
     const step = plot.width / bars.length;
     const gap = Math.max(Math.min(6, step * 0.25), step - 64);
     const every = Math.max(1, Math.ceil(bars.length / Math.max(2, Math.floor(plot.width / 80))));
     return s("svg", { width, height, "aria-hidden": "true" },
-      gridLines(top, ticks, y, left, width, format),
+      gridLines(top, whole && top < ticks ? top : 2, y, left, width, format),
       bars.map((bar, index) => drawBar(bar, classes, left + index * step + gap / 2, step - gap, y)),
       bars.map((bar, index) => (bars.length - 1 - index) % every === 0 && s("text", {
         x: left + (index + 0.5) * step, y: height - 4, class: "axis",
@@ -46,8 +46,7 @@ export function stackedBars(bars, classes, { height = 150, format = String, tick
   };
 }
 
-function gridLines(top, ticks, y, left, width, format) {
-  const count = Number.isInteger(top) && top < ticks ? top : 2;
+function gridLines(top, count, y, left, width, format) {
   return Array.from({ length: count + 1 }, (_, index) => (top * index) / count).map((value) => s("g", null,
     s("line", { x1: left, x2: width, y1: y(value), y2: y(value), class: "grid" }),
     s("text", { x: left - 6, y: y(value) + 4, class: "axis", "text-anchor": "end" }, format(value))));

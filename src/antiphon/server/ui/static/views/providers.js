@@ -71,8 +71,9 @@ async function runTest(provider, button, result, context) {
     }, context.signal);
   } catch (error) {
     failure = error.message;
+    id = error.requestId ?? null;
   }
   button.disabled = false;
   const took = duration(performance.now() - began);
-  fill(result, light(failure ? "down" : "ok"), " ", failure ?? `Answered after ${took}: ${shorten(answer) || "without text"} `, " ", id && link(`requests/${id}`, null, "See the request"));
+  fill(result, light(failure ? "down" : "ok"), " ", failure ?? `Answered after ${took}: ${shorten(answer) || "without text"}`, " ", id && link(`requests/${id}`, null, "See the request"));
 }

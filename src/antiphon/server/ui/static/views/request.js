@@ -84,7 +84,12 @@ function replay(button, xray, grid, end) {
 function makeFailure(detail) {
   return (detail.errors ?? []).map((error) => h("div", { class: "failure", role: "note" },
     h("p", null, h("code", null, error.code), error.param && h("code", null, error.param), " ", h("strong", null, error.message)),
-    error.reason && h("p", null, h("span", { class: "muted" }, `${error.provider || "The provider"} said: `), error.reason)));
+    error.reason && h("p", null, h("span", { class: "muted" }, "Reason: "), attribute(error))));
+}
+
+/** The provider's own words, or what the gateway found, which names the provider itself. */
+function attribute({ provider, reason }) {
+  return !provider || reason.startsWith(`${provider}: `) ? reason : `${provider}: ${reason}`;
 }
 
 function makeFacts(detail) {

@@ -9,7 +9,7 @@ export const title = "Requests";
 
 const FILTERS = ["client", "model", "provider", "code"];
 const STATUSES = [
-  ["", "any status"], ["running", "running"], ["completed", "completed"], ["failed,rejected", "failed or rejected"],
+  ["", "any status"], ["running", "running"], ["completed", "completed"], ["failed,rejected", "failures"],
   ["incomplete", "incomplete"], ["cancelled", "cancelled"],
 ];
 const TIMES = [["", "any time"], ["15m", "last 15 minutes"], ["1h", "last hour"], ["24h", "last day"], ["7d", "last week"]];
@@ -54,49 +54,88 @@ export async function show(root, context) {
   const form = makeFilters(filter, context);
   fill(root, head("Requests", "Every request, rejected ones included. New ones appear at the top."), form, body);
   get("choices", null, context.signal).then((choices) => addChoices(form, choices), () => {});
-  const page = await get("requests", { ...filter, before: "" }, context.signal);
-  const list = new RequestList(body, page, filter, context);
-  const stop = listen({ ...filter, view: "requests" }, { rows: (event) => list.update(event), state: context.setLive });
+  const list = new RequestList(body, filter, context);
+  const stop = await follow(list, context);
+  await list.load();
   context.onKey = (key) => list.onKey(key);
   return stop;
 }
 
+/** Listen to changes, and wait for the connection: what changes before it is open is not sent. */
+function follow(list, context) {
+  return new Promise((resolve) => {
+    let known = false;
+    const stop = listen({ ...list.filter, view: "requests" }, { rows: (event) => list.update(event), state: (state) => {
+      context.setLive(state);
+      if (known && state === "live") context.reload();
+      known = true;
+      resolve(stop);
+    } });
+    context.signal.addEventListener("abort", () => resolve(stop()));
+  });
+}
+
 class RequestList {
-  constructor(root, page, filter, context) {
+  constructor(root, filter, context) {
     this.root = root;
     this.filter = filter;
     this.context = context;
-    this.rows = new Map(page.rows.map((row) => [row.seq, row]));
+    this.rows = new Map();
+    this.fresh = new Set();
+    this.limit = MAX_ROWS;
+    this.early = [];  // updates that came before the first page
+    this.draw = perFrame(() => this.drawNow());
+  }
+
+  async load() {
+    const page = await get("requests", { ...this.filter, before: "" }, this.context.signal);
+    for (const row of page.rows) this.rows.set(row.seq, row);
     this.next = page.next;
     this.traced = page.traced;
-    this.draw = perFrame(() => this.drawNow());
+    const early = this.early;
+    this.early = null;
+    early.forEach((event) => this.update(event));
     this.drawNow();
   }
 
-  update({ rows, gone, missed }) {
-    if (missed) return this.context.reload();
-    for (const row of rows) this.rows.set(row.seq, row);
-    for (const seq of gone) this.rows.delete(seq);
+  update(event) {
+    if (this.early) return this.early.push(event);
+    if (event.missed) return this.context.reload();
+    this.fresh = new Set(event.rows.map((row) => row.seq));
+    for (const row of event.rows) this.rows.set(row.seq, row);
+    for (const seq of event.gone) this.rows.delete(seq);
+    this.forgetOldest();
     return this.draw();
   }
 
+  /** Keep as many rows as were loaded; "Older requests" loads the others again. */
+  forgetOldest() {
+    if (this.rows.size <= this.limit) return;
+    const kept = [...this.rows.values()].sort((one, other) => other.seq - one.seq).slice(0, this.limit);
+    this.rows = new Map(kept.map((row) => [row.seq, row]));
+    this.next = kept.at(-1).seq;
+  }
+
   drawNow() {
-    const rows = [...this.rows.values()].sort((one, other) => other.seq - one.seq).slice(0, MAX_ROWS);
+    const rows = [...this.rows.values()].sort((one, other) => other.seq - one.seq);
     if (rows.length === 0) return fill(this.root, this.nothing());
-    const known = this.root.querySelector("tbody");
-    const properties = (row) => ({ "data-seq": row.seq, class: row.failed ? "failed" : "", onclick: (event) => this.open(event, row) });
-    if (!known) return fill(this.root, table("Requests", COLUMNS, rows, properties), this.moreButton());
-    const old = new Map([...known.rows].map((element) => [element.dataset.seq, element]));
+    if (!this.root.querySelector("tbody")) fill(this.root, table("Requests", COLUMNS, []), this.moreButton());
+    const body = this.root.querySelector("tbody");
     const focused = document.activeElement?.closest?.("tr")?.dataset.seq;
-    known.replaceChildren(...rows.map((row) => {
-      const element = old.get(String(row.seq));
-      if (element?.changed === row.changed) return element;
-      const made = tableRow(COLUMNS, row, { ...properties(row), class: `${row.failed ? "failed" : ""} fresh` });
-      made.changed = row.changed;
-      return made;
-    }));
-    if (focused) this.focus(known.querySelector(`tr[data-seq="${focused}"]`));
+    const drawn = new Map([...body.rows].map((element) => [element.dataset.seq, element]));
+    placeRows(body, rows.map((row) => this.makeRow(row, drawn.get(String(row.seq)))));
+    if (focused && !body.contains(document.activeElement)) this.focus(body.querySelector(`tr[data-seq="${focused}"]`));
     return this.root.querySelector(".more")?.replaceWith(this.moreButton());
+  }
+
+  /** Make the element of a row, unless it is drawn already as it is. */
+  makeRow(row, drawn) {
+    if (drawn?.changed === (row.changed ?? 0)) return drawn;
+    const made = tableRow(COLUMNS, row, {
+      "data-seq": row.seq, class: `${row.failed ? "failed" : ""} ${this.fresh.has(row.seq) ? "fresh" : ""}`, onclick: (event) => this.open(event, row),
+    });
+    made.changed = row.changed ?? 0;
+    return made;
   }
 
   nothing() {
@@ -112,6 +151,8 @@ class RequestList {
   async loadMore() {
     const page = await get("requests", { ...this.filter, before: this.next }, this.context.signal);
     page.rows.forEach((row) => this.rows.set(row.seq, row));
+    this.limit = Math.max(MAX_ROWS, this.rows.size);
+    this.fresh = new Set();
     this.next = page.next;
     this.draw();
   }
@@ -132,6 +173,17 @@ class RequestList {
     if (key === "j") this.focus(rows[Math.min(at + 1, rows.length - 1)]);
     if (key === "k") this.focus(rows[Math.max(at - 1, 0)]);
     return undefined;
+  }
+}
+
+/** Bring rows into a table; those that are in their place are not touched, and keep the focus. */
+function placeRows(body, rows) {
+  const wanted = new Set(rows);
+  [...body.rows].filter((row) => !wanted.has(row)).forEach((row) => row.remove());
+  let next = body.firstElementChild;
+  for (const row of rows) {
+    if (row === next) next = next.nextElementSibling;
+    else body.insertBefore(row, next);
   }
 }
 

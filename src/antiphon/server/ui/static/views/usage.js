@@ -21,18 +21,20 @@ export async function show(root, context) {
     of: context.query.get("of") || "tokens",
   };
   const slot = chosen.since === "24h" ? "hour" : "day";
+  const times = makeSlots(chosen.since, slot);
+  const since = slot === "hour" ? `${times[0]}:00Z` : times[0];  // of the chart, so that all sums agree
   const [{ rows }, sums] = await Promise.all([
-    get("usage", { since: chosen.since, by: `${slot},${chosen.by}` }, context.signal),
-    get("usage", { since: chosen.since, by: chosen.by }, context.signal),
+    get("usage", { since, by: `${slot},${chosen.by}` }, context.signal),
+    get("usage", { since, by: chosen.by }, context.signal),
   ]);
-  const csv = downloadAddress("usage", { since: chosen.since, by: `${slot},client,model,provider`, format: "csv" });
+  const csv = downloadAddress("usage", { since, by: `${slot},client,model,provider`, format: "csv" });
   fill(root,
     head("Usage", "What was used and what it cost. After a fall-back, the provider that answered is counted.",
       h("a", { class: "button", href: csv, download: "antiphon-usage.csv" }, "CSV")),
     h("div", { class: "choosers" },
       chooser("Period", "since", PERIODS, chosen), chooser("By", "by", GROUPS.map((each) => [each, each]), chosen),
       chooser("Chart", "of", MEASURES, chosen)),
-    rows.length === 0 ? nothing() : [makeTiles(rows), makeChart(rows, chosen, slot), makeTable(sums.rows, chosen)]);
+    rows.length === 0 ? nothing() : [makeTiles(rows), makeChart(rows, chosen, slot, times), makeTable(sums.rows, chosen)]);
 }
 
 function nothing() {
@@ -61,6 +63,9 @@ function makeTiles(rows) {
 
 const measure = (row, of) => (MEASURED[of] ?? tokensOf)(row);
 
+/** Dollars beside an axis, without digits that say nothing: $150, $1.5, $0.002. */
+const dollars = (value) => `$${Number(value.toPrecision(3))}`;
+
 /** The largest groups, each with a colour; the others share the last one. */
 function colours(rows, { by, of }) {
   const sums = Map.groupBy(rows, (row) => row[by] || "unknown");
@@ -68,10 +73,10 @@ function colours(rows, { by, of }) {
   return new Map(names.map((name, index) => [name, Math.min(index, SERIES.length - 1)]));
 }
 
-function makeChart(rows, chosen, slot) {
+function makeChart(rows, chosen, slot, times) {
   const series = colours(rows, chosen);
   const format = chosen.of === "cost" ? money : compact;
-  const bars = slots(chosen.since, slot).map((at) => {
+  const bars = times.map((at) => {
     const parts = SERIES.map(() => 0);
     for (const row of rows.filter((each) => each[slot] === at)) parts[series.get(row[chosen.by] || "unknown")] += measure(row, chosen.of);
     return { label: slot === "day" ? at.slice(5) : `${at.slice(11)}:00`, title: `${at}: ${format(sum(parts))} ${chosen.of}`, parts };
@@ -79,19 +84,19 @@ function makeChart(rows, chosen, slot) {
   const legend = [...series].slice(0, SERIES.length).map(([name, index]) =>
     h("span", null, h("i", { class: SERIES[index] }), index === SERIES.length - 1 ? "others" : name));
   return card([`${MEASURES.find(([name]) => name === chosen.of)?.[1] ?? "Tokens"} by ${slot} `, h("span", { class: "small muted" }, "UTC")],
-    fitted(stackedBars(bars, SERIES, { height: 220, format }), `${chosen.of} by ${slot}`), h("p", { class: "legend small" }, legend));
+    fitted(stackedBars(bars, SERIES, { height: 220, format: chosen.of === "cost" ? dollars : compact, whole: chosen.of !== "cost" }), `${chosen.of} by ${slot}`), h("p", { class: "legend small" }, legend));
 }
 
 /** Every hour or day of the period, in UTC, also those without a request. */
-function slots(since, slot) {
+function makeSlots(since, slot) {
   const length = slot === "hour" ? 13 : 10;
   const step = slot === "hour" ? 3_600_000 : 86_400_000;
-  const number = { "24h": 24, "7d": 7, "30d": 30 }[since] ?? 30;
+  const number = Math.min(400, Math.max(1, Number.parseInt(since, 10) || 7));
   return Array.from({ length: number }, (_, index) => new Date(Date.now() - (number - 1 - index) * step).toISOString().slice(0, length));
 }
 
 function makeTable(rows, { by }) {
-  const most = Math.max(...rows.map(tokensOf));
+  const all = sum(rows.map(tokensOf));
   const name = (row) => row[by] || "unknown";
   return card(`By ${by}`, table(`Usage by ${by}`, [
     { name: `${by[0].toUpperCase()}${by.slice(1)}`, class: "grow", cell: (row) => h("a", { class: "strong", href: to("requests", { [by]: row[by] }) }, name(row)) },
@@ -102,7 +107,7 @@ function makeTable(rows, { by }) {
     { name: "Output", class: "number", cell: (row) => compact(row.output_tokens) },
     { name: "First event", class: "number", cell: (row) => h("span", { title: `95 % within ${duration(row.first_event_p95_ms)}` }, duration(row.first_event_p50_ms)) },
     { name: "Cost", class: "number", cell: cost },
-    { name: "Share of tokens", class: "grow", cell: (row) => share(tokensOf(row), most) },
+    { name: "Share of tokens", class: "grow", cell: (row) => [h("span", { class: "small muted" }, percent(tokensOf(row), all)), share(tokensOf(row), all)] },
   ], rows));
 }
 
