@@ -76,7 +76,9 @@ class ProcessLease:
             await asyncio.sleep(interval_s)
 
 
-async def end_run(runs: RunStore, run: ClaimedRun, *, is_cancelled: bool) -> Document:
+async def end_run(
+    runs: RunStore, run: ClaimedRun, *, is_cancelled: bool, reason: str = PROCESS_LOST
+) -> Document:
     """End a run that is not generated any more, with the items that its log has; return the
     response."""
     turn, output, has_begun = run.turn, list[Document](), False
@@ -87,7 +89,7 @@ async def end_run(runs: RunStore, run: ClaimedRun, *, is_cancelled: bool) -> Doc
     response = {
         **turn.response,
         "status": status,
-        "error": None if is_cancelled else {"code": "server_error", "message": PROCESS_LOST},
+        "error": None if is_cancelled else {"code": "server_error", "message": reason},
         "output": output,
         "output_text": text_of_output(output),
         "usage": _NO_USAGE,
