@@ -68,15 +68,31 @@ async def test_lists_have_the_fields_that_a_request_may_omit(tmp_path: Path) -> 
         {"type": "reasoning"},
         {"type": "function_call", "call_id": "c1", "name": "look", "arguments": "{}"},
         {"type": "function_call_output", "call_id": "c1", "output": [image]},
+        {"type": "tool_search_call", "call_id": "c2", "arguments": {}},
+        {"type": "tool_search_output", "call_id": "c2", "tools": []},
     ]
+    kinds = [item.get("type", "message") for item in items]
     async with echo_client(tmp_path) as client:
         created = await client.responses.create(model="echo/echo", input=items)
         listed = client.responses.input_items.list(created.id, order="asc")
-        kinds = ["message", "message", "reasoning", "function_call", "function_call_output"]
         assert [item.type async for item in listed] == kinds
         conversation = await client.conversations.create(items=items)
         stored = client.conversations.items.list(conversation.id, order="asc")
         assert [item.type async for item in stored] == kinds
+
+
+async def test_the_trigger_of_a_compaction_is_not_listed(tmp_path: Path) -> None:
+    """It is no part of the history, and no type of the client has it in a list."""
+    items: list[Any] = [{"role": "user", "content": "Hello"}, {"type": "compaction_trigger"}]
+    async with echo_client(tmp_path) as client:
+        conversation = await client.conversations.create()
+        choices: list[dict[str, Any]] = [{}, {"conversation": conversation.id}]
+        for fields in choices:
+            created = await client.responses.create(model="echo/echo", input=items, **fields)
+            listed = client.responses.input_items.list(created.id)
+            assert [item.type async for item in listed] == ["message"]
+        stored = client.conversations.items.list(conversation.id, order="asc")
+        assert [item.type async for item in stored] == ["message", "compaction"]
 
 
 async def test_a_background_response_is_polled(tmp_path: Path) -> None:

@@ -14,14 +14,14 @@ from antiphon.core.client_profile import Profile
 from antiphon.engine.engine import Engine
 from antiphon.engine.run import Run, State
 from antiphon.engine.services import Caller
-from antiphon.errors import AntiphonError, StoreError
+from antiphon.errors import AntiphonError, InvalidRequest, StoreError
 from antiphon.pipeline.log import Entry
 from antiphon.runs.admission import skip_limits
 from antiphon.runs.driver import RunDriver
 from antiphon.runs.durable_log import DurableLog
 from antiphon.runs.endings import RunEndings
 from antiphon.runs.finished_items import read_batches
-from antiphon.runs.lease import ProcessLease
+from antiphon.runs.lease import PROCESS_LOST, ProcessLease
 from antiphon.store.run_log import BEFORE_FIRST, ClaimedRun, LoggedBatch, RunStart, RunStore
 from antiphon.wire.events import Created, Queued
 from antiphon.wire.items import Document
@@ -185,6 +185,7 @@ class BackgroundRuns:
             run.on_exit()
 
     async def _begin_claimed(self, claimed: ClaimedRun) -> None:
+        reason = PROCESS_LOST
         if not claimed.is_cancel_requested:
             try:
                 waiting = self._waiting.pop(claimed.turn.id, None)
@@ -193,9 +194,11 @@ class BackgroundRuns:
                 return
             except AntiphonError as error:
                 self._report("background.start_failed", error)
+                if isinstance(error, InvalidRequest):  # others are for the operator
+                    reason = error.message
         self._drop(claimed.turn.id)
         self._free += 1
-        await self._end(claimed)
+        await self._end(claimed, reason)
         self.fill()
 
     async def _create(self, claimed: ClaimedRun) -> Run:
@@ -258,10 +261,11 @@ class BackgroundRuns:
         log.close()
         self._lease.release(turn.id)
 
-    async def _end(self, claimed: ClaimedRun) -> None:
+    async def _end(self, claimed: ClaimedRun, reason: str = PROCESS_LOST) -> None:
         """End a run that is not generated here; later, if the store cannot be written now."""
         try:
-            await self._endings.end(claimed, is_cancelled=claimed.is_cancel_requested)
+            is_cancelled = claimed.is_cancel_requested
+            await self._endings.end(claimed, is_cancelled=is_cancelled, reason=reason)
         except StoreError as error:
             self._report("background.end_failed", error)
 

@@ -7,8 +7,9 @@ be stored now is therefore kept here and tried again.
 from __future__ import annotations
 
 import asyncio
+from typing import NamedTuple
 
-from antiphon.runs.lease import ProcessLease, end_run
+from antiphon.runs.lease import PROCESS_LOST, ProcessLease, end_run
 from antiphon.store.run_log import ClaimedRun, RunStore
 from antiphon.wire.items import Document
 
@@ -17,20 +18,36 @@ _ENDING = "the end of other runs"
 """What the lease is held for, in place of a response id."""
 
 
+class _Ending(NamedTuple):
+    run: ClaimedRun
+    is_cancelled: bool
+    reason: str = PROCESS_LOST
+    """Why it has failed, if it was not cancelled."""
+
+
 class RunEndings:
     """The runs that this process has to end."""
 
     def __init__(self, runs: RunStore, lease: ProcessLease) -> None:
         self._runs = runs
         self._lease = lease
-        self._pending: dict[str, tuple[ClaimedRun, bool]] = {}
-        """By response id, with whether it was cancelled."""
+        self._pending: dict[str, _Ending] = {}
+        """By response id."""
 
-    async def end(self, run: ClaimedRun, *, is_cancelled: bool) -> Document:
-        """End a run; return the response. Raises `StoreError`: the next look tries again."""
-        self._pending[run.turn.id] = (run, is_cancelled)
-        response = await end_run(self._runs, run, is_cancelled=is_cancelled)
-        self._pending.pop(run.turn.id, None)
+    async def end(
+        self, run: ClaimedRun, *, is_cancelled: bool, reason: str = PROCESS_LOST
+    ) -> Document:
+        """End a run as cancelled, or as failed for a reason; return the response. Raises
+        `StoreError`: the next look tries again."""
+        return await self._end(_Ending(run, is_cancelled, reason))
+
+    async def _end(self, ending: _Ending) -> Document:
+        response_id = ending.run.turn.id
+        self._pending[response_id] = ending
+        response = await end_run(
+            self._runs, ending.run, is_cancelled=ending.is_cancelled, reason=ending.reason
+        )
+        self._pending.pop(response_id, None)
         return response
 
     async def end_expired(self) -> int:
@@ -39,7 +56,7 @@ class RunEndings:
         count = 0
         while claimed := await self._runs.claim_expired(self._lease.holder, _PAGE):
             for run in claimed:
-                self._pending[run.turn.id] = (run, run.is_cancel_requested)
+                self._pending[run.turn.id] = _Ending(run, run.is_cancel_requested)
             await self._end_pending()
             count += len(claimed)
         return count
@@ -50,8 +67,7 @@ class RunEndings:
             return
         await self._lease.hold(_ENDING)
         try:
-            pending = tuple(self._pending.values())
-            ends = [self.end(run, is_cancelled=is_cancelled) for run, is_cancelled in pending]
+            ends = [self._end(ending) for ending in self._pending.values()]
             results = await asyncio.gather(*ends, return_exceptions=True)
         finally:
             self._lease.release(_ENDING)

@@ -95,7 +95,9 @@ class ProcessLease:
             task.exception()  # nobody may be left to hear of it
 
 
-async def end_run(runs: RunStore, run: ClaimedRun, *, is_cancelled: bool) -> Document:
+async def end_run(
+    runs: RunStore, run: ClaimedRun, *, is_cancelled: bool, reason: str = PROCESS_LOST
+) -> Document:
     """End a run that is not generated any more, with the items that its log has; return the
     response."""
     turn, output, has_begun = run.turn, list[Document](), False
@@ -106,7 +108,7 @@ async def end_run(runs: RunStore, run: ClaimedRun, *, is_cancelled: bool) -> Doc
     response = {
         **turn.response,
         "status": status,
-        "error": None if is_cancelled else {"code": "server_error", "message": PROCESS_LOST},
+        "error": None if is_cancelled else {"code": "server_error", "message": reason},
         "output": output,
         "output_text": text_of_output(output),
         "usage": _NO_USAGE,

@@ -139,9 +139,12 @@ class LiveRuns:
                 del self._unfinished[response_id]
 
     def _on_request(self, requested: RenewedRuns) -> None:
-        for response_id in (*requested.cancelled, *requested.deleted):
+        for response_id in requested.cancelled:
             if (driver := self.drivers.get(response_id)) is not None:
                 driver.cancel()
+        for response_id in requested.deleted:
+            if (driver := self.drivers.get(response_id)) is not None:
+                driver.delete()
 
     async def _finish_started(self, turn: Turn, events: list[Event]) -> list[Event]:
         """End a response that was stored when it began, also if its reader leaves meanwhile:

@@ -30,9 +30,14 @@ def without_excluded(item: Document, include: Collection[str]) -> Document:
 
 def list_items(items: Iterable[Document], source_id: str) -> list[Document]:
     """Return items in the shape of a list. An item without an id gets one that is derived from the
-    id of what it came with, such as its response: it is the same each time."""
+    id of what it came with, such as its response: it is the same each time. The trigger of a
+    compaction is left out: it is a request, and no part of the history."""
     suffix = source_id.partition("_")[2] or source_id
-    return [list_item(item, f"{suffix}{index:04x}") for index, item in enumerate(items)]
+    return [
+        list_item(item, f"{suffix}{index:04x}")
+        for index, item in enumerate(items)
+        if item.get("type") != "compaction_trigger"
+    ]
 
 
 def list_item(item: Document, suffix: str) -> Document:
@@ -46,6 +51,8 @@ def list_item(item: Document, suffix: str) -> Document:
         listed["output"] = _list_parts(output)
     if kind == "reasoning":
         listed["summary"] = item.get("summary") or []
+    if kind in ("tool_search_call", "tool_search_output"):
+        listed["execution"] = item.get("execution") or "client"  # which has sent it
     if kind == "message" or kind.endswith(("_call", "_output")):
         listed["status"] = item.get("status") or "completed"
     return listed

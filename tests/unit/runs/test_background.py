@@ -71,6 +71,28 @@ async def test_queued_responses_are_generated_by_the_next_process(tmp_path: Path
         assert await status_of(second, ids[0]) == "cancelled"  # it had begun
 
 
+async def test_a_queued_response_that_cannot_be_generated_any_more_has_the_reason(
+    tmp_path: Path,
+) -> None:
+    config = config_in(tmp_path)
+    async with open_application(config) as first:
+        previous = document_of(await first.create())["id"]
+        use_upstream(first.engine, GatedUpstream())
+        await submit(first)
+        queued = await submit(first, previous_response_id=previous)
+        await first.request("DELETE", f"/v1/responses/{previous}")
+    async with open_application(config) as second:
+        await second.application.start()
+
+        async def has_failed() -> bool:
+            return await status_of(second, queued) == "failed"
+
+        await until_async(has_failed, "it is ended")
+        found = document_of(await second.request("GET", f"/v1/responses/{queued}"))
+    message = f"Previous response with id '{previous}' not found."
+    assert found["error"] == {"code": "server_error", "message": message}
+
+
 async def test_the_log_of_a_queued_stream_goes_on_in_the_next_process(tmp_path: Path) -> None:
     config = config_in(tmp_path)
     async with open_application(config) as first:

@@ -168,6 +168,29 @@ async def test_nothing_is_kept_of_a_response_that_is_deleted_while_it_is_generat
         assert (await opened.request("GET", f"/v1/responses/{response_id}")).status == 404
 
 
+async def test_deleting_a_response_of_another_process_ends_it_without_an_error(
+    tmp_path: Path,
+) -> None:
+    store = StoreConfig(url=f"sqlite:///{tmp_path / 'turns.db'}")
+    config = replace(echo_config(commit_after_s=0.01), store=store)
+    async with open_application(config) as opened, open_application(config) as other:
+        live, upstream = opened.application.live, GatedUpstream()
+        use_upstream(opened.engine, upstream)
+        streaming = await opened.create(stream=True)
+        [response_id] = live.drivers
+        path = f"/v1/responses/{response_id}"
+
+        async def is_deleted() -> bool:
+            return (await other.request("DELETE", path)).status == 200
+
+        await until_async(is_deleted, "the response is stored, and deleted")
+        await live.lease.renew()
+        assert (await opened.request("GET", path)).status == 404
+        await read_stream(streaming)
+        await until(lambda: not live.lease._held, "the lease is released")
+        assert [entry.event for entry in opened.log] == ["response.cancelled"]
+
+
 async def test_a_response_whose_run_breaks_after_it_was_stored_is_ended() -> None:
     async with open_application(echo_config(commit_after_s=0.01)) as opened:
         live, upstream = opened.application.live, GatedUpstream()

@@ -94,6 +94,7 @@ IMAGE = {"type": "input_image", "image_url": "data:image/png;base64,AAAA"}
                 "id": "item_1",
                 "tools": [],
                 "status": "completed",
+                "execution": "client",
             },
         ),
         ({"type": "vendor:thing", "x": 1}, {"type": "vendor:thing", "id": "item_1", "x": 1}),
@@ -112,6 +113,11 @@ def test_ids_are_derived_from_the_source_and_differ() -> None:
     assert list_items(items, "resp_ab") == listed
     assert [item["id"] for item in list_items(items, "plain")] == ["msg_plain0000", "msg_plain0001"]
     assert items[0] == {"role": "user", "content": "a"}
+
+
+def test_the_trigger_of_a_compaction_is_not_listed() -> None:
+    items = [{"type": "compaction_trigger"}, {"role": "user", "content": "a"}]
+    assert [item["id"] for item in list_items(items, "resp_ab")] == ["msg_ab0001"]
 
 
 def test_encrypted_reasoning_is_shown_if_it_is_included() -> None:
