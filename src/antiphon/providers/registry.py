@@ -159,8 +159,9 @@ class Provider(Struct, frozen=True, kw_only=True):
         """Return the price of a model; None: unknown. The listed prices are those of the provider's
         own address."""
         is_own = bool(self.spec.base_url) and self.base_url == self.spec.base_url.rstrip("/")
-        listed = find_listed_price(self.spec.name, model) if is_own else None
-        listed = FREE if self.spec.in_process else listed
+        listed = None
+        if is_own:
+            listed = FREE if self.spec.in_process else find_listed_price(self.spec.name, model)
         override = self.prices.get(model) or self.prices.get("*")
         return listed if override is None else read_price(override, listed)
 
