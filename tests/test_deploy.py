@@ -110,6 +110,12 @@ def test_streams_may_end_before_the_process_is_killed(where: str, config: Config
     assert stop_seconds()[where] >= config.server.shutdown_s + _TERMINAL_EVENTS_S + store_s
 
 
+def test_a_gateway_is_started_again_until_its_database_answers() -> None:
+    assert unit_values("Restart") == ["always"]
+    assert unit_values("StartLimitIntervalSec") == ["0"], "systemd gives up after five starts"
+    assert COMPOSE["services"]["gateway"]["restart"] == "unless-stopped"
+
+
 def test_ports_and_probes_are_those_of_the_gateway(config: Config) -> None:
     container = manifest("Deployment")["spec"]["template"]["spec"]["containers"][0]
     [port] = container["ports"]

@@ -65,7 +65,9 @@ def password_of(url: str) -> list[str]:
 
 
 def _open_postgres(url: str, **options: Any) -> Store:
-    """Import the module only if it is used: it needs an optional package."""
+    """Import the modules only if they are used: they need an optional package."""
+    from antiphon.store.postgres.driver import import_asyncpg
     from antiphon.store.postgres.store import PostgresStore
 
+    import_asyncpg()
     return PostgresStore(url, **options)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -61,3 +62,11 @@ def test_a_postgresql_url_is_a_shared_store_and_its_password_stays_hidden(clock:
     assert hide_password("sqlite:////data/a?b@c.db") == "sqlite:////data/a?b@c.db"
     assert password_of(url) == ["s%40fe", "s@fe"]
     assert password_of("memory://") == []
+
+
+def test_a_database_without_its_driver_is_refused_before_it_is_used(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "asyncpg", None)
+    with pytest.raises(StoreError, match=r"pip install 'antiphon\[postgres\]'"):
+        open_store("postgresql://me@db/x", now=lambda: 0)

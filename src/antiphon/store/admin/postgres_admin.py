@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
 from typing import Any
 
 import msgspec
@@ -25,8 +24,7 @@ from antiphon.store.admin.tables import (
 from antiphon.store.item_references import locate_items
 from antiphon.store.postgres.address import PostgresAddress
 from antiphon.store.postgres.connections import Connections
-from antiphon.store.postgres.driver import is_driver_error, to_store_error
-from antiphon.store.postgres.migrate import connect, migrate, read_version
+from antiphon.store.postgres.migrate import connecting, migrate, read_version
 from antiphon.store.postgres.retention import Retention
 from antiphon.store.postgres.schema import MIGRATIONS
 from antiphon.store.postgres.text import decode_text, encode_optional_text, encode_text
@@ -75,7 +73,7 @@ class PostgresAdmin:
         version, newest = await read_version(self._address), len(MIGRATIONS)
         counts: dict[str, int] = {}
         if 0 < version <= newest:
-            async with self._connecting() as connection:
+            async with connecting(self._address) as connection:
                 counts = dict(await connection.fetchrow(_COUNTS))
         name = self._address.name
         return StoreState(name=name, version=version, newest_version=newest, **counts)
@@ -95,7 +93,7 @@ class PostgresAdmin:
     async def read_pages(self) -> AsyncIterator[Sequence[Row]]:
         await migrate(self._address)
         async with (
-            self._connecting() as connection,
+            connecting(self._address) as connection,
             connection.transaction(isolation="repeatable_read", readonly=True),
         ):
             for table in TABLES:
@@ -106,7 +104,7 @@ class PostgresAdmin:
     async def write_pages(self, pages: AsyncIterator[Sequence[Row]]) -> int:
         await migrate(self._address)
         count = 0
-        async with self._connecting() as connection, connection.transaction():
+        async with connecting(self._address) as connection, connection.transaction():
             async for rows in pages:
                 await self._write(connection, rows)
                 count += len(rows)
@@ -129,18 +127,6 @@ class PostgresAdmin:
             await connection.copy_records_to_table(
                 table, records=rows, columns=columns, schema_name=schema
             )
-
-    @asynccontextmanager
-    async def _connecting(self) -> AsyncIterator[Any]:
-        connection = await connect(self._address)
-        try:
-            yield connection
-        except Exception as error:
-            if not is_driver_error(error):
-                raise
-            raise to_store_error(self._address.name, error) from error
-        finally:
-            await connection.close()
 
 
 def _read_row(table: type[Any], row: Any) -> Row:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable
 from typing import Any
 from urllib.parse import SplitResult, parse_qsl, urlencode, urlsplit, urlunsplit
 
@@ -64,11 +65,10 @@ class PostgresAddress(Struct, frozen=True):
         return "; ".join([f'SET search_path TO "{self.schema}"', *own])
 
 
-def _has_password_outside(parts: SplitResult) -> bool:
-    """Whether a part of the password is where host, path or options are expected: messages have
-    these. Its `/`, `?` or `#` was not encoded."""
-    rest = parts.path if "@" in parts.netloc or not parts.netloc else parts.path + parts.query
-    return "@" in rest or bool(parts.fragment)
+def _has_password_outside(parts: SplitResult, options: Iterable[str]) -> bool:
+    """Whether a part of the password is where path or options are expected: messages have these.
+    Its `/`, `?` or `#` was not encoded."""
+    return any("@" in name for name in (parts.path, *options)) or bool(parts.fragment)
 
 
 def parse_address(url: str) -> PostgresAddress:
@@ -81,7 +81,7 @@ def parse_address(url: str) -> PostgresAddress:
         hosts = parts.netloc.rpartition("@")[2]
     except ValueError:
         raise StoreError(_UNREADABLE) from None
-    if not _HOSTS.fullmatch(hosts) or _has_password_outside(parts):
+    if not _HOSTS.fullmatch(hosts) or _has_password_outside(parts, query):
         raise StoreError(_UNREADABLE)
     if not schema.replace("_", "").isalnum() or len(schema.encode()) > _MAX_SCHEMA_BYTES:
         raise StoreError(

@@ -45,11 +45,16 @@ class _Call(Struct):
 class BatchedStatement:
     """One statement that returns one row for each call."""
 
-    def __init__(self, connections: Connections, query: str) -> None:
+    def __init__(
+        self, connections: Connections, query: str, *, ordered_by: int | None = None
+    ) -> None:
+        """`ordered_by` is the index of the parameter that names a row which gateways write at the
+        same time: all batches lock such rows in one order, and no two wait for each other."""
         self.transactions = 0
         """Number of transactions committed."""
         self._connections = connections
         self._query = query
+        self._ordered_by = ordered_by
         self._waiting: deque[_Call] = deque()
         self._writer: asyncio.Task[None] | None = None
 
@@ -101,6 +106,8 @@ class BatchedStatement:
             if _is_wanted(call):
                 calls.append(call)
                 size += call.size
+        if (index := self._ordered_by) is not None:
+            calls.sort(key=lambda call: call.values[index] or "")
         return calls
 
     async def _write(self, calls: list[_Call]) -> bool:

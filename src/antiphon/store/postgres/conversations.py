@@ -77,10 +77,10 @@ class PostgresConversations:
         self._lease_now = lease_now
         self._limits = limits
         self._create = BatchedStatement(connections, _CREATE)
-        self._update = BatchedStatement(connections, _UPDATE)
-        self._append = BatchedStatement(connections, _APPEND)
-        self._add_turn = BatchedStatement(connections, _ADD_TURN)
-        self._lock = BatchedStatement(connections, _LOCK)
+        self._update = BatchedStatement(connections, _UPDATE, ordered_by=0)
+        self._append = BatchedStatement(connections, _APPEND, ordered_by=0)
+        self._add_turn = BatchedStatement(connections, _ADD_TURN, ordered_by=0)
+        self._lock = BatchedStatement(connections, _LOCK, ordered_by=0)
 
     async def create(self, conversation: Conversation, items: Sequence[Document]) -> None:
         bodies = encode_items(items, self._limits)

@@ -12,6 +12,9 @@ READ_ONLY_STATE = "25006"
 _TRANSIENT_STATES = ("08", "53", "57P", "58", "57014", "55P03", READ_ONLY_STATE)
 """SQLSTATE classes of a database that is away, starting, stopping or out of resources, and of a
 statement that took longer than the server allows."""
+_LOGIN_STATES = ("28", "3D")
+"""A login that is refused, or a database that does not exist. It is an error at the start; later it
+passes, as when a password is changed or a database is restored."""
 _CONFLICT_STATES = ("40",)
 """Deadlocks: the transaction was undone and can be repeated."""
 
@@ -32,7 +35,7 @@ def is_transient(error: BaseException) -> bool:
     """Whether the same call may succeed later, with a new connection if need be."""
     state: str | None = getattr(error, "sqlstate", None)
     if state is not None:
-        return state.startswith((*_TRANSIENT_STATES, *_CONFLICT_STATES))
+        return state.startswith((*_TRANSIENT_STATES, *_LOGIN_STATES, *_CONFLICT_STATES))
     name = type(error).__name__  # the driver's own errors: a connection that is closed or in use
     return isinstance(error, OSError | TimeoutError | asyncio.TimeoutError) or name in (
         "InterfaceError",
@@ -57,11 +60,13 @@ def to_store_error(name: str, error: BaseException) -> StoreError:
     """Return an error of the driver as one that names the database. Messages of the server may
     quote values, so only those about the connection are repeated."""
     state = getattr(error, "sqlstate", None)
+    if (state or "").startswith(_LOGIN_STATES):
+        return StoreUnavailable(f"{name}: {error}")
     if is_transient(error):
         reason = str(error) or type(error).__name__
         return StoreUnavailable(f"{name}: the database cannot be used now ({reason}).")
     is_configuration = type(error).__name__ == "ClientConfigurationError"
-    if is_configuration or (state or "").startswith(("28", "3D", "3F", "42")):
+    if is_configuration or (state or "").startswith(("3F", "42")):
         return StoreError(f"{name}: {error}")
     kind = type(error).__name__
     return StoreError(f"{name}: the database refused a statement ({kind}, SQLSTATE {state}).")

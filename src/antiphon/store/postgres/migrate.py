@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 from antiphon.errors import StoreError
@@ -32,26 +34,31 @@ async def connect(address: PostgresAddress) -> Any:
     return connection
 
 
-async def read_version(address: PostgresAddress) -> int:
-    """Return the version of the schema in a database; 0 if there is none."""
+@asynccontextmanager
+async def connecting(address: PostgresAddress) -> AsyncIterator[Any]:
+    """Open one connection, and close it in the end. An error of the driver, also of what is done
+    with it, becomes a `StoreError`."""
     connection = await connect(address)
     try:
-        return await _read_version(connection, address)
-    finally:
-        await connection.close()
-
-
-async def migrate(address: PostgresAddress) -> tuple[int, int]:
-    """Migrate a database to the newest version; return the versions before and after."""
-    connection = await connect(address)
-    try:
-        return await _migrate(connection, address)
+        yield connection
     except Exception as error:
         if not is_driver_error(error):
             raise
         raise to_store_error(address.name, error) from error
     finally:
         await connection.close()
+
+
+async def read_version(address: PostgresAddress) -> int:
+    """Return the version of the schema in a database; 0 if there is none."""
+    async with connecting(address) as connection:
+        return await _read_version(connection, address)
+
+
+async def migrate(address: PostgresAddress) -> tuple[int, int]:
+    """Migrate a database to the newest version; return the versions before and after."""
+    async with connecting(address) as connection:
+        return await _migrate(connection, address)
 
 
 async def _migrate(connection: Any, address: PostgresAddress) -> tuple[int, int]:

@@ -48,6 +48,7 @@ _FINISH = """
     SELECT current, last_seq FROM finish_run($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13,
         $14, $15, $16, $17, $18, $19, $20, $21, $22)
 """
+_CONVERSATION = 15  # index of the parameter of finish_run that names the conversation
 _RENEW = "SELECT cancelled, deleted FROM renew_lease($1, $2, $3, $4)"
 _CLAIMABLE = """
     SELECT run.turn, turn.body, turn.expires_at, run.token, run.last_seq, run.is_cancel_requested,
@@ -126,7 +127,7 @@ class PostgresRuns:
         self._save = BatchedStatement(connections, _SAVE)
         self._begin = BatchedStatement(connections, _BEGIN)
         self._append = BatchedStatement(connections, _APPEND)
-        self._finish = BatchedStatement(connections, _FINISH)
+        self._finish = BatchedStatement(connections, _FINISH, ordered_by=_CONVERSATION)
         self._renew = BatchedStatement(connections, _RENEW)
         self._uncertain: dict[str, None] = {}
         """Response ids whose last write may have been written although it failed."""

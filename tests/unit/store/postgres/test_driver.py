@@ -29,10 +29,13 @@ AWAY = [
     asyncpg.QueryCanceledError("canceling statement due to statement timeout"),
     asyncpg.LockNotAvailableError("canceling statement due to lock timeout"),
     asyncpg.ReadOnlySQLTransactionError("cannot execute UPDATE in a read-only transaction"),
+    asyncpg.InvalidPasswordError("password authentication failed"),
+    asyncpg.InvalidAuthorizationSpecificationError('role "antiphon" does not exist'),
+    asyncpg.InvalidCatalogNameError('database "antiphon" does not exist'),
 ]
 REFUSED = [
     asyncpg.UniqueViolationError("Key (id)=(secret) already exists."),
-    asyncpg.InvalidPasswordError("password authentication failed"),
+    asyncpg.InsufficientPrivilegeError("permission denied for schema antiphon"),
     asyncpg.DataError("invalid input: secret"),
 ]
 
@@ -52,6 +55,11 @@ def test_a_refused_statement_is_refused_again(error: Exception) -> None:
     assert type(converted) is StoreError
     assert converted.message.startswith("db: ")
     assert "secret" not in converted.message
+
+
+def test_a_refused_login_is_explained_in_the_words_of_the_server() -> None:
+    error = asyncpg.InvalidPasswordError("password authentication failed")
+    assert to_store_error("db", error).message == "db: password authentication failed"
 
 
 def test_a_deadlock_is_no_sign_of_a_database_that_is_away() -> None:

@@ -48,3 +48,14 @@ async def test_a_database_that_does_not_exist_is_reported(postgres_url: str) -> 
     address = parse_address(postgres_url.replace("/postgres?", "/missing?"))
     with pytest.raises(StoreError, match='/missing: database "missing" does not exist'):
         await migrate(address)
+
+
+async def test_a_version_that_cannot_be_read_is_reported(postgres_url: str) -> None:
+    address = parse_address(postgres_url)
+    await migrate(address)
+    administrator = await connect(address)
+    await administrator.execute(f"CREATE ROLE {address.schema} LOGIN")
+    await administrator.close()
+    stranger = parse_address(postgres_url.replace("postgres@", f"{address.schema}@"))
+    with pytest.raises(StoreError, match=f"permission denied for schema {address.schema}"):
+        await read_version(stranger)
