@@ -42,12 +42,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
     """Collect without garbage collection, and leave what was collected out of every later one:
-    walking over all tests and libraries again and again takes longer than most tests."""
+    walking over all tests and libraries again and again takes longer than most tests. Later
+    collections are rarer than by default: tests create many objects, and few cycles."""
     gc.disable()
     try:
         return (yield)
     finally:
         gc.freeze()
+        gc.set_threshold(10_000, 20, 20)
         gc.enable()
 
 

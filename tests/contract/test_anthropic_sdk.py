@@ -1,7 +1,8 @@
 """The vendor's own package reads recordings as we do, and accepts our requests.
 
 Its types only fill themselves unchecked, so requests are compared with their annotations here, key
-by key: a key that no type knows is refused by the server, too.
+by key: a key that no type knows is refused by the server, too. The package is imported by the tests
+that need it: that takes a second, and every process of the test run imports this module.
 """
 
 from __future__ import annotations
@@ -12,8 +13,6 @@ from functools import cache
 from typing import Any, Literal, Required, Union, get_args, get_origin, get_type_hints
 
 import pytest
-from anthropic.lib.streaming._messages import accumulate_event
-from anthropic.types import message_create_params
 from hypothesis import assume, given
 from typing_extensions import is_typeddict
 
@@ -28,7 +27,6 @@ from tests.support.corpus import ABSENT, Case, cases
 
 Document = dict[str, Any]
 
-REQUEST = message_create_params.MessageCreateParamsStreaming
 STREAMS = [
     case
     for case in cases("anthropic")
@@ -65,6 +63,12 @@ def fits(value: Any, kind: Any) -> bool:
     return kind in (Any, object) or (isinstance(kind, type) and isinstance(value, kind))
 
 
+def is_request(body: Document) -> bool:
+    from anthropic.types.message_create_params import MessageCreateParamsStreaming
+
+    return fits(body, MessageCreateParamsStreaming)
+
+
 def _fills(value: Document, kind: Any) -> bool:
     known = hints(kind)
     required = {name for name, each in known.items() if get_origin(each) is Required}
@@ -89,7 +93,7 @@ def test_any_request_matches_the_types_of_the_package(
     # Sampling left the package with the last models that knew it; the API still has it.
     for sampling in ("temperature", "top_p"):
         body.pop(sampling, None)
-    assert fits(body, REQUEST)
+    assert is_request(body)
 
 
 def test_a_request_with_every_field_matches_the_types_of_the_package() -> None:
@@ -106,7 +110,7 @@ def test_a_request_with_every_field_matches_the_types_of_the_package() -> None:
     )
     names = "tool_choice thinking output_config metadata service_tier cache_control".split()
     assert {*names} <= body.keys()
-    assert fits(body, REQUEST)
+    assert is_request(body)
 
 
 @pytest.mark.parametrize(
@@ -121,8 +125,8 @@ def test_a_request_with_every_field_matches_the_types_of_the_package() -> None:
 )
 def test_the_types_reject_invalid_requests(change: Document) -> None:
     body = request([], AnthropicQuirks())
-    assert fits(body, REQUEST)
-    assert not fits(body | change, REQUEST)
+    assert is_request(body)
+    assert not is_request(body | change)
 
 
 # --- answers --------------------------------------------------------------------------------------
@@ -130,6 +134,8 @@ def test_the_types_reject_invalid_requests(change: Document) -> None:
 
 def accumulate(data: bytes) -> Document:
     """A stream as the package accumulates it."""
+    from anthropic.lib.streaming._messages import accumulate_event
+
     snapshot: Any = None
     buffers: dict[int, bytes] = {}
     for line in data.decode().splitlines():

@@ -7,7 +7,6 @@ or raises a `SearchError` without secrets.
 from __future__ import annotations
 
 import asyncio
-import gzip
 import json
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -24,6 +23,7 @@ from antiphon.core.web_search.sources import SearchResult
 from antiphon.errors import SearchError
 from antiphon.search.backend import SearchBackend, SearchOptions
 from antiphon.search.table import VENDORS, open_backend
+from tests.support.compressed_bodies import compress_repeated
 
 KEY = "sk-secret-of-the-operator"
 FOUND = [
@@ -220,7 +220,7 @@ async def test_a_response_without_results_is_empty(name: str, document: Any) -> 
         (responding(b"[" * 100_000), "not valid JSON"),
         (responding(b" " * (5 * 1024 * 1024)), "more than 4,194,304 bytes"),
         (
-            responding(gzip.compress(b" " * 100_000_000), content_encoding="gzip"),
+            responding(compress_repeated(b" ", 100_000_000), content_encoding="gzip"),
             "more than 4,194,304 bytes",
         ),
     ],

@@ -40,7 +40,14 @@ def send_request(base_url: str, model: str, **more: object) -> str:
 
 
 @pytest.mark.parametrize(
-    ("args", "loaded"), [(["--help"], []), (["codex", "--help"], ["rich"])], ids=str
+    ("args", "loaded"),
+    [
+        (["--help"], []),
+        (["codex", "--help"], ["rich"]),
+        (["init", "--help"], ["rich"]),
+        (["models", "--offline"], ["rich"]),
+    ],
+    ids=str,
 )
 def test_a_command_without_requests_imports_no_server_and_no_http_client(
     args: list[str], loaded: list[str], tmp_path: Path

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from antiphon.config import AttemptConfig
+from tests.support.compressed_bodies import compress_repeated
 from tests.support.gateways import Running, replaced, running, settings
 from tests.support.stream_reader import open_stream
 from tests.support.upstream import (
@@ -62,7 +63,8 @@ async def test_a_small_compressed_body_with_two_million_items_is_a_413(tmp_path:
 
 
 async def test_a_compressed_body_is_refused_by_its_decompressed_size(tmp_path: Path) -> None:
-    body = gzip.compress(b'{"model": "echo/echo", "input": "' + b"0" * 100_000_000)
+    beginning = b'{"model": "echo/echo", "input": "'
+    body = compress_repeated(b"0", 100_000_000, first=beginning)
     async with running(settings(tmp_path)) as gateway:
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         status, document = await post_bytes(gateway, body, **{"content-encoding": "gzip"})

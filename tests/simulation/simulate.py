@@ -65,16 +65,21 @@ def write(text: str, *, end: str = "\n") -> None:
 
 @contextmanager
 def manual_collection() -> Iterator[None]:
-    """Collect garbage between batches only: nothing is finalized at a moment left to chance."""
+    """Collect garbage between batches only: nothing is finalized at a moment left to chance.
+
+    In a process that already excludes objects from collection, they stay excluded.
+    """
     if not gc.isenabled():
         yield
         return
+    frozen = gc.get_freeze_count()
     stop_collection()
     try:
         yield
     finally:
         gc.enable()
-        gc.unfreeze()
+        if not frozen:
+            gc.unfreeze()
 
 
 def stop_collection() -> None:

@@ -160,7 +160,7 @@ def _run_tests(copy: Path, paths: list[str]) -> NoReturn:
     os.dup2(silent, 2)
     sys.path.insert(0, str(copy))
     sys.dont_write_bytecode = True
-    options = ["-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:cov"]
+    options = ["-q", "-x", "-p", "no:cacheprovider", "-n0", "-p", "no:cov"]
     ignored = ["-W", "ignore::pytest.PytestAssertRewriteWarning", "--rootdir", str(ROOT)]
     os._exit(pytest.main([*options, *ignored, *paths]))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,6 +13,9 @@ from tests.support.checked_gateway import CheckedGateway, checked_gateway
 from tests.support.gateways import Running, running, settings
 from tests.support.upstream import Script
 
+# Gateways of tests use no TLS. Each client would load all certificate authorities of the system.
+_TRUSTS_NOTHING = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+
 
 @asynccontextmanager
 async def openai_client(gateway: Running, *, strict: bool = True) -> AsyncIterator[AsyncOpenAI]:
@@ -21,7 +25,7 @@ async def openai_client(gateway: Running, *, strict: bool = True) -> AsyncIterat
         api_key="sk-client",
         max_retries=0,
         timeout=60,
-        http_client=DefaultAsyncHttpxClient(trust_env=False),
+        http_client=DefaultAsyncHttpxClient(trust_env=False, verify=_TRUSTS_NOTHING),
         _strict_response_validation=strict,
     ) as client:
         yield client

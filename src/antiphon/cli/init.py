@@ -14,7 +14,6 @@ from rich.syntax import Syntax
 from rich.text import Text
 
 from antiphon.cli.config_template import ConfigDraft, ProviderDraft, render_config
-from antiphon.cli.discover import discover_models
 from antiphon.cli.prompts import Prompts
 from antiphon.cli.terminal import is_terminal, make_console, make_table, print_error
 from antiphon.config import ServerConfig, config_directory, find_config, parse_config
@@ -163,6 +162,8 @@ def _ask_own_server(prompts: Prompts, spec: Spec) -> ProviderDraft:
 
 def _list_served(prompts: Prompts, spec: Spec, base_url: str, key: str) -> list[str]:
     """Ask the server which models it has, and show them."""
+    from antiphon.cli.discover import discover_models  # slow: only if the network is used
+
     found, failures = discover_models([_make_provider(spec, base_url, key)])
     served = found.get(spec.name, [])
     if served:

@@ -9,7 +9,6 @@ from typing import Any
 
 from rich.text import Text
 
-from antiphon.cli.discover import discover_models
 from antiphon.cli.load_config import add_config_option, load_config_or_default
 from antiphon.cli.terminal import (
     is_terminal,
@@ -62,6 +61,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _discover_names(router: Router) -> list[str]:
     """Ask the providers for their own lists; one that does not answer is reported."""
+    from antiphon.cli.discover import discover_models  # slow: only if the network is used
+
     found, failures = discover_models(router.providers.values())
     for provider, reason in failures.items():
         print_error(f"the models of {provider} could not be listed: {reason}")

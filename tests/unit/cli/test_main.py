@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 import antiphon
 from antiphon.cli.main import main
+from tests.support.commands import environment
 
 COMMANDS = "serve init check models codex replay trace usage store completion version".split()
 
@@ -69,3 +72,18 @@ def test_an_interrupted_command_has_status_130(monkeypatch: pytest.MonkeyPatch) 
 def test_a_missing_config_file_is_named(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["models", "--config", "no.toml"]) == 2
     assert capsys.readouterr().err.startswith("antiphon: no.toml: cannot be read:")
+
+
+def test_garbage_is_collected_after_the_start_but_not_searched_for_in_what_was_imported(
+    tmp_path: Path,
+) -> None:
+    code = (
+        "import gc, sys\n"
+        "from antiphon.cli.main import main\n"
+        "sys.argv[1:] = ['version']\n"
+        "main()\n"
+        "print(gc.isenabled(), gc.get_freeze_count() > 10_000)\n"
+    )
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, env=environment(tmp_path), capture_output=True, check=True)
+    assert done.stdout.splitlines()[-1] == b"True True"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gzip
 import json
 import tracemalloc
 import zlib
@@ -18,6 +17,7 @@ from antiphon.engine.upstream import EchoUpstream, HTTPUpstream, UpstreamAnswer,
 from antiphon.errors import UpstreamError
 from antiphon.providers.registry import Provider
 from antiphon.wire.limits import DEFAULT_LIMITS
+from tests.support.compressed_bodies import compress_repeated
 from tests.support.outbound_requests import configured
 from tests.support.upstream import (
     HELLO,
@@ -180,7 +180,7 @@ async def test_a_whole_body_beyond_the_limit_is_too_large(compressed: bool) -> N
 async def test_decompressing_lets_other_tasks_run() -> None:
     async def bomb(request: ReceivedRequest, client: Connection) -> None:
         await client.head(content_encoding="gzip")
-        await client.send(gzip.compress(b"x" * 50_000_000))
+        await client.send(compress_repeated(b"x", 50_000_000))
         await client.end()
 
     turns: list[None] = []

@@ -27,10 +27,7 @@ from antiphon.cli.load_config import load_config_or_default, make_base_url
 from antiphon.cli.prompts import Prompts
 from antiphon.cli.terminal import make_console
 from antiphon.config import Config
-from antiphon.engine.routing import make_router
 from antiphon.errors import ConfigError
-from antiphon.providers.registry import build_providers
-from antiphon.server.model_catalog import model_list
 
 if TYPE_CHECKING:
     from argparse import _SubParsersAction
@@ -207,6 +204,10 @@ def _read_catalog(config: Config) -> Mapping[str, Any]:
     """Read the model list of the running gateway, or make the one it would have."""
     if gateway := find_gateway(config):
         return gateway.catalog
+    from antiphon.engine.routing import make_router  # slow: only if no gateway is running
+    from antiphon.providers.registry import build_providers
+    from antiphon.server.model_catalog import model_list
+
     router = make_router(config, build_providers(config, os.environ))
     return model_list(router, describes_images=bool(config.vision.model))
 
