@@ -87,11 +87,12 @@ class Terminal:
         """Press Ctrl-C; return the exit status.
 
         Pressed just before a command waits for its keyboard, it is noticed only with the next key;
-        so one that stays silent is pressed again.
+        so one that stays silent is pressed again: not soon, because a slow machine may be ending
+        the command.
         """
-        for _ in range(int(PATIENCE_S)):
+        for _ in range(int(PATIENCE_S / 5)):
             os.write(self._keyboard, b"\x03")
-            while select.select([self._keyboard], [], [], 1.0)[0]:
+            while select.select([self._keyboard], [], [], 5.0)[0]:
                 if not self._take():
                     return self.process.wait(PATIENCE_S)
         raise AssertionError(f"it does not stop; there is:\n{self.plain}")
