@@ -38,19 +38,17 @@ class ProcessLease:
         self._lease_s = lease_s
         self._on_request = on_request
         self._interval_s = min(_RENEW_S, lease_s / 3)
-        self._fresh_until = -math.inf
-        """Until then a run may begin: the greater part of the lease is left."""
+        self._renewed_at = -math.inf
         self._held: set[str] = set()
         self._renewing: asyncio.Task[None] | None = None
         self._first: asyncio.Task[None] | None = None
         """Renews the lease for all runs that are about to begin."""
 
     async def hold(self, response_id: str) -> None:
-        """Hold the lease before a run begins; raises `StoreError`."""
-        loop = asyncio.get_running_loop()
-        if loop.time() >= self._fresh_until:
+        """Hold the lease before a run begins, half of it at least; raises `StoreError`."""
+        if not self._is_fresh():
             if self._first is None:
-                self._first = loop.create_task(self._renew_now())
+                self._first = asyncio.get_running_loop().create_task(self._renew_now())
                 self._first.add_done_callback(self._forget_first)
             await asyncio.shield(self._first)
         self.hold_soon(response_id)
@@ -79,15 +77,22 @@ class ProcessLease:
                 await self._runs.renew(self.holder, 0)
 
     async def _renew(self) -> None:
+        is_due = not self._is_fresh()
         while self._held:
-            with suppress(StoreError):  # the next renewal may be in time
-                await self.renew()
+            if is_due:
+                with suppress(StoreError):  # the next renewal may be in time
+                    await self.renew()
             await asyncio.sleep(self._interval_s)
+            is_due = True
+
+    def _is_fresh(self) -> bool:
+        """Whether half of the lease is left."""
+        return asyncio.get_running_loop().time() < self._renewed_at + self._lease_s / 2
 
     async def _renew_now(self) -> None:
         began = asyncio.get_running_loop().time()
         self._on_request(await self._runs.renew(self.holder, self._lease_s))
-        self._fresh_until = began + self._interval_s
+        self._renewed_at = began
 
     def _forget_first(self, task: asyncio.Task[None]) -> None:
         self._first = None
