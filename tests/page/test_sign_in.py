@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from playwright.async_api import expect
+from playwright.async_api import Route, expect
 
 from tests.support.pages.sample_gateway import sample_gateway
 from tests.support.pages.watched import BrowserTabs
@@ -30,4 +30,25 @@ async def test_the_page_opens_with_the_admin_key(tabs: BrowserTabs, tmp_path: Pa
         await page.reload()
         await expect(page.locator("h1")).to_have_text("Requests")
         await page.get_by_role("button", name="Sign out").click()
+        await expect(page.get_by_label("Admin key")).to_be_visible()
+
+
+async def test_a_view_that_is_live_asks_for_the_key_when_its_session_has_ended(
+    tabs: BrowserTabs, tmp_path: Path
+) -> None:
+    async def end_session(route: Route) -> None:
+        """End the connection and the session; the browser connects again."""
+        await route.request.frame.page.context.clear_cookies()
+        policy = {"content-security-policy": "default-src 'none'"}
+        body = "retry: 200\n\n"
+        await route.fulfill(content_type="text/event-stream", headers=policy, body=body)
+
+    async with (
+        sample_gateway(tmp_path, server='admin_key = "opens the page"') as gateway,
+        tabs.open(gateway, "now", allowed=REFUSED) as page,
+    ):
+        await page.route("**/ui/api/live?view=now", end_session, times=1)
+        await page.get_by_label("Admin key").fill("opens the page")
+        await page.keyboard.press("Enter")
+        await expect(page.locator("h1")).to_have_text("Now")
         await expect(page.get_by_label("Admin key")).to_be_visible()

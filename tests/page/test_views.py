@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
 import pytest
-from playwright.async_api import expect
+from playwright.async_api import Route, expect
 
 from tests.support.gateways import Running
 from tests.support.pages.contrast import find_faint_texts
@@ -133,6 +133,21 @@ async def test_now_shows_what_happens(tabs: BrowserTabs, sample: Sample) -> None
         await expect(page.locator(".code pre")).to_contain_text('wire_api = "responses"')
         await page.keyboard.press("ArrowRight")
         await expect(page.locator(".code pre")).to_contain_text("from openai import OpenAI")
+
+
+async def test_now_is_live_again_after_a_proxy_had_no_gateway(
+    tabs: BrowserTabs, sample: Sample
+) -> None:
+    async def refuse(route: Route) -> None:
+        policy = {"content-security-policy": "default-src 'none'"}
+        await route.fulfill(status=502, headers=policy, body="Bad Gateway")
+
+    allowed = ("Failed to load resource: the server responded with a status of 502",)
+    async with tabs.open(sample.gateway, "usage", allowed=allowed) as page:
+        await page.route("**/ui/api/live?view=now", refuse, times=1)
+        await page.get_by_role("link", name="Now", exact=True).click()
+        await expect(page.locator(".live")).to_have_text("reconnecting")
+        await expect(page.locator(".live")).to_have_text("live")
 
 
 async def test_usage_is_grouped_by_the_address(tabs: BrowserTabs, sample: Sample) -> None:

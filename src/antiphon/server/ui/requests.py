@@ -23,7 +23,13 @@ from antiphon.store.trace.listing import (
     read_request,
     read_streams,
 )
-from antiphon.store.trace.rows import TraceAttempt, TraceRequest, TraceRow, TraceStream
+from antiphon.store.trace.rows import (
+    TraceAttempt,
+    TraceFinish,
+    TraceRequest,
+    TraceRow,
+    TraceStream,
+)
 
 PAGE_ROWS = 50
 _MAX_ROWS = 200
@@ -75,9 +81,19 @@ async def _find_request(request: PageRequest) -> RequestDetail:
 
 async def show_streams(request: PageRequest) -> HTTPResponse:
     """The payloads of one request, chunk by chunk, with the times of their arrival."""
+    await _wait_for_end(request)
     read = partial(read_streams, id=request.id)
     streams: list[TraceStream] = await request.read_trace(read, [])
     return json_response({"streams": [_describe_stream(each) for each in streams]})
+
+
+async def _wait_for_end(request: PageRequest) -> None:
+    """Wait a moment for the last row of a request: payloads are written with it."""
+    for pause_s in _PAUSES_S:
+        found = await request.read_trace(partial(read_request, id=request.id), None)
+        if found is not None and any(isinstance(row, TraceFinish) for _, row in found.rows):
+            return
+        await request.page.engine.services.runtime.sleep(pause_s)
 
 
 def read_filter(query: Query, now_ms: int) -> RequestFilter:

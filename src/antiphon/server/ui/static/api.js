@@ -13,6 +13,7 @@ export class ApiError extends Error {
   }
 }
 
+const RECONNECT_MS = 5000;
 let onSignedOut = () => {};
 
 /** Register what to do when the admin key is needed. */
@@ -61,14 +62,26 @@ export function downloadAddress(path, query) {
 
 /** Listen to live updates until the returned function is called. */
 export function listen(query, handlers) {
-  const source = new EventSource(address("live", query));
-  for (const [name, handle] of Object.entries(handlers)) {
-    if (name === "state") continue;
-    source.addEventListener(name, (event) => handle(JSON.parse(event.data)));
-  }
-  source.onopen = () => handlers.state?.("live");
-  source.onerror = () => handlers.state?.("offline");
-  return () => source.close();
+  let source;
+  let timer;
+  const connect = () => {
+    source = new EventSource(address("live", query));
+    for (const [name, handle] of Object.entries(handlers)) {
+      if (name !== "state") source.addEventListener(name, (event) => handle(JSON.parse(event.data)));
+    }
+    source.onopen = () => handlers.state?.("live");
+    source.onerror = () => {
+      handlers.state?.("offline");
+      if (source.readyState !== EventSource.CLOSED) return;  // the browser connects again by itself
+      get("now").catch(() => {});  // asks for the key if the session has ended
+      timer = setTimeout(connect, RECONNECT_MS);
+    };
+  };
+  connect();
+  return () => {
+    clearTimeout(timer);
+    source.close();
+  };
 }
 
 /** Split the text of server-sent events into { type, data } while it arrives. */
