@@ -73,8 +73,9 @@ async def handle(
         streamed = web.StreamResponse(status=response.status, headers=response.headers)
         if response.close_connection:
             streamed.force_close()
-        await streamed.prepare(request)
-        await response.body.write_to(streamed.write)
+        writer = await streamed.prepare(request)
+        assert writer is not None
+        await response.body.write_to(writer.write)
         await streamed.write_eof()
         return streamed
     finally:
