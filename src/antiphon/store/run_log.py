@@ -27,7 +27,7 @@ PAGE_BATCHES = 64
 UNFINISHED = frozenset(("queued", "in_progress"))
 """Statuses of responses that have not ended."""
 LATER_S = 0.2
-"""How long `begin_later` waits for the end of a short response."""
+"""How long `begin_later` waits for the end of a short response, and for other beginnings."""
 POLL_S = 0.25
 """How often a tail asks a store that cannot wake it."""
 
@@ -193,13 +193,12 @@ class _LaterRun(Struct):
 
     turn: Turn
     start: RunStart
-    due_at: float
     begun: asyncio.Task[int] | None = None
     """None: not written yet."""
 
 
 class LaterRuns:
-    """Runs of `RunStore.begin_later`: written by `begin` unless they end before they are due."""
+    """Runs of `RunStore.begin_later`: written together, by `begin`, unless they end before."""
 
     def __init__(
         self, begin: Callable[[Turn, RunStart], Coroutine[Any, Any, int]], later_s: float = LATER_S
@@ -210,10 +209,10 @@ class LaterRuns:
         self._timer: asyncio.TimerHandle | None = None
 
     def add(self, turn: Turn, start: RunStart) -> None:
-        loop = asyncio.get_running_loop()
-        self._later[turn.id] = _LaterRun(turn, start, loop.time() + self._later_s)
+        self._later[turn.id] = _LaterRun(turn, start)
         if self._timer is None:
-            self._timer = loop.call_later(self._later_s, self._begin_due)
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(self._later_s, self._begin_all)
 
     async def begin_now(self, response_id: str) -> None:
         """Write a run, if it is one of these, without further delay."""
@@ -245,14 +244,10 @@ class LaterRuns:
         begun = [later.begun for later in self._later.values() if later.begun is not None]
         await asyncio.gather(*begun, return_exceptions=True)
 
-    def _begin_due(self) -> None:
-        """Write every run that has not ended in time."""
-        loop = asyncio.get_running_loop()
+    def _begin_all(self) -> None:
+        """Write every run that has not ended, in one transaction."""
         self._timer = None
         for later in self._later.values():
-            if later.begun is None and later.due_at > loop.time():
-                self._timer = loop.call_at(later.due_at, self._begin_due)
-                break  # they are in the order of their time
             later.begun = self._begin_task(later)
 
     def _begin_task(self, later: _LaterRun) -> asyncio.Task[int]:

@@ -53,6 +53,15 @@ async def until_stored(store: SQLiteStore, id: str) -> Turn:
     return found
 
 
+async def test_beginnings_that_wait_are_written_in_one_transaction(store: SQLiteStore) -> None:
+    store.runs.begin_later(started("r1"), FOREGROUND)
+    await store.check()  # some time later
+    store.runs.begin_later(started("r2"), FOREGROUND)
+    await until_stored(store, "r1")
+    await until_stored(store, "r2")
+    assert store.transactions == 2
+
+
 async def test_a_short_response_costs_one_transaction(store: SQLiteStore, tmp_path: Path) -> None:
     for number in range(5):
         store.runs.begin_later(started(f"r{number}"), FOREGROUND)
