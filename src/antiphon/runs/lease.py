@@ -13,7 +13,14 @@ from msgspec.structs import replace
 from antiphon.errors import LeaseLost, StoreError
 from antiphon.runs.finished_items import finished_items, read_batches
 from antiphon.store.conversation import conversation_of
-from antiphon.store.run_log import BEFORE_FIRST, ClaimedRun, LoggedBatch, RenewedRuns, RunStore
+from antiphon.store.run_log import (
+    BEFORE_FIRST,
+    UNFINISHED,
+    ClaimedRun,
+    LoggedBatch,
+    RenewedRuns,
+    RunStore,
+)
 from antiphon.wire.events import HostedToolEvent
 from antiphon.wire.items import Document
 from antiphon.wire.response import ResponseUsage, text_of_output
@@ -104,8 +111,13 @@ async def end_run(
     runs: RunStore, run: ClaimedRun, *, is_cancelled: bool, reason: str = PROCESS_LOST
 ) -> Document:
     """End a run that is not generated any more, with the items that its log has; return the
-    response."""
+    response. One that has ended stays as it is: its client was told, and only its beginning
+    reached the store late."""
     turn, output, has_begun = run.turn, list[Document](), False
+    if turn.status not in UNFINISHED:
+        with suppress(LeaseLost):  # it was deleted meanwhile
+            await runs.finish(turn, run.token)
+        return turn.response
     async for batch in read_batches(runs, turn.id, turn.client):
         output += finished_items([batch])
         has_begun = _QUEUED not in batch.frames

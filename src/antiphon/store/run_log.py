@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
-from antiphon.errors import LeaseLost, StoreError, StoreUnavailable
+from antiphon.errors import LeaseLost, StoreError
 from antiphon.store.turn import Turn
 
 FIRST_TOKEN = 1
@@ -230,10 +230,8 @@ class LaterRuns:
             return False
         try:
             await later.begun
-        except StoreUnavailable:
+        except StoreError:  # it may have been written all the same
             return None
-        except StoreError:
-            return False
         return True
 
     async def close(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from antiphon.runs.endings import RunEndings
 from antiphon.runs.lease import PROCESS_LOST, ProcessLease
 from antiphon.store.memory import MemoryStore
 from antiphon.store.run_log import LoggedBatch, RunStart, RunStore
+from antiphon.store.sqlite.store import SQLiteStore
 from antiphon.store.turn import Turn
 from antiphon.wire.events import Created, ItemDone, Queued
 from antiphon.wire.items import Message, OutputText
@@ -34,6 +36,25 @@ async def begin(store: MemoryStore, id: str, *, is_streamed: bool = False) -> in
     running: Turn = turn(id, status="in_progress", output=(), response=response)
     start = RunStart(holder="dead", is_background=True, is_streamed=is_streamed)
     return await store.runs.begin(running, start)
+
+
+async def test_a_response_that_has_ended_stays_as_it_is_if_a_run_of_it_is_found(
+    tmp_path: Path,
+) -> None:
+    """Its beginning was given up, and reached the store all the same."""
+    clock = Clock()
+    store = SQLiteStore(tmp_path / "turns.db", now=clock)
+    await store.open()
+    await store.runs.renew("dead", LEASE_S)
+    await store.runs.begin(turn("resp_1", status="in_progress"), RunStart(holder="dead"))
+    await store.save(turn("resp_1"))
+    clock.now += 11
+    endings = RunEndings(store.runs, ProcessLease(store.runs, "me", LEASE_S, lambda _: None))
+    assert [await endings.end_expired() for _ in range(2)] == [1, 0]
+    found = await store.load("resp_1")
+    assert found is not None
+    assert (found.status, found.response) == ("completed", turn("resp_1").response)
+    await store.close()
 
 
 @pytest.mark.parametrize("logged", [0, 3])

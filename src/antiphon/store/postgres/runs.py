@@ -71,6 +71,12 @@ _ABANDON = """
     DELETE FROM turn USING run WHERE turn.id = ANY ($1) AND run.turn = turn.seq
         AND run.token = 1 AND run.status IN ('queued', 'in_progress')
 """
+# A beginning that was given up may be committed while the end of its response is written, which
+# does not see it then.
+_DELETE_BEGINNING = """
+    DELETE FROM run USING turn WHERE turn.id = $1 AND run.turn = turn.seq
+        AND run.token = $2 AND run.log_expires_at IS NULL
+"""
 _REACHABLE = "SELECT note_reachability($1, $2)"
 _TAKE = "SELECT take_run($1, $2, $3, $4)"
 _FOUND = """
@@ -234,6 +240,9 @@ class PostgresRuns:
         row = await self._write_log(self._finish, turn.id, values)
         check_token(turn.id, token, row["current"])
         check_order(turn.id, row["last_seq"], batches, self._connections.address.name)
+        if has_run is None:
+            with suppress(StoreError):  # the response is stored; whoever finds the run leaves it
+                await self._connections.fetch(_DELETE_BEGINNING, encode_text(turn.id), token)
         await self._evict()
 
     async def read_events(

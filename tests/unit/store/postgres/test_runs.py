@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from antiphon.errors import LeaseLost, StoreUnavailable
 from antiphon.store.postgres.address import parse_address
-from antiphon.store.postgres.migrate import connect
+from antiphon.store.postgres.migrate import connect, connecting
 from antiphon.store.run_log import FIRST_TOKEN, LoggedBatch, RunStart
 from tests.support.postgres_proxy import PostgresProxy
 from tests.support.turns import turn
@@ -83,6 +85,36 @@ async def test_an_end_is_stored_once_if_it_is_not_known_whether_the_run_began(
     await store.runs.begin_now("r1")
     proxy.is_away = False
     await store.runs.finish(turn("r1"), FIRST_TOKEN)
+    loaded = await store.load("r1")
+    assert loaded is not None
+    assert loaded.status == "completed"
+    assert await store.runs.claim_expired("p2", 10) == []
+
+
+async def test_a_beginning_that_is_committed_while_the_end_is_written_leaves_no_run(
+    open_store: OpenStore, postgres_url: str
+) -> None:
+    store = await open_store(wait_s=2.0)
+    address = parse_address(postgres_url)
+    async with connecting(address) as server, connecting(address) as observer:
+        async with server.transaction():  # a beginning that is slow
+            seq = await server.fetchval(
+                "INSERT INTO turn (id, body) VALUES ('r1', '{}') RETURNING seq"
+            )
+            await server.execute(
+                "INSERT INTO run (turn, status, holder, is_background, is_streamed, request)"
+                " VALUES ($1, 'in_progress', 'p1', false, false, '')",
+                seq,
+            )
+            store.runs.begin_later(turn("r1", status="in_progress"), RunStart(holder="p1"))
+            await store.runs.begin_now("r1")  # waits for it, and is given up
+            finishing = asyncio.ensure_future(store.runs.finish(turn("r1"), FIRST_TOKEN))
+            waiting = (
+                "SELECT count(*) > 0 FROM pg_stat_activity"
+                " WHERE wait_event_type = 'Lock' AND query LIKE '%FROM finish_run%'"
+            )
+            await until_async(lambda: observer.fetchval(waiting), "the end waits")
+        await finishing
     loaded = await store.load("r1")
     assert loaded is not None
     assert loaded.status == "completed"
