@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
-from contextlib import aclosing, asynccontextmanager
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -267,9 +267,9 @@ async def run_until(
     run = await engine.create(Request.parse(BODY), Caller("somebody", "req_1"))
     seen: list[Event] = []
     request_count = None
-    async with run, aclosing(run.events()) as batches:
+    async with run:
         await run.open()
-        async for events in batches:
+        while events := await run.next_events():
             seen += events
             after -= 1
             if terminal(events) is None and not after:

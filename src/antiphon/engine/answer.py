@@ -27,12 +27,11 @@ from antiphon.engine.tracing import AttemptRecord, FailureRecord, RunTrace
 from antiphon.errors import AntiphonError
 from antiphon.pipeline.bridge import Bridge
 from antiphon.pipeline.log import Entry
-from antiphon.pipeline.pipeline import build_pipeline
+from antiphon.pipeline.pipeline import Pipeline, build_pipeline
 from antiphon.pipeline.stage import Batch, failed, terminal
 from antiphon.store.quoted_text import RequestTexts, read_texts
 from antiphon.store.store import Turn
 from antiphon.wire.events import (
-    TERMINAL_EVENTS,
     Completed,
     Created,
     Event,
@@ -74,11 +73,21 @@ class Answer:
         self._reports: dict[ProviderFault, FaultReport] = {}
         self._logged_bugs: set[ProviderFault] = set()
         self._failure: FailureRecord | None = None
-        self._event_count = 0
+        self.event_count = 0
+        """Events for the reader so far."""
         self._bridge: Bridge | None = None
         self._announced_settings = prepared.plans[prepared.targets[0].name].used
+        self._pipeline = self._make_pipeline()
+        self.is_staged = bool(self._pipeline.feeding)
+        """Whether stages see every batch, and not only the one with the terminal event."""
+        if trace.keeps_payloads:
+            trace.request.feed(msgspec.json.encode(prepared.request.raw))
+        self.use_target(target)
+
+    def _make_pipeline(self) -> Pipeline:
+        services, prepared, trace = self._services, self._prepared, self._trace
         options = prepared.request.stream_options or {}
-        self._pipeline = build_pipeline(
+        return build_pipeline(
             prepared.plans[prepared.targets[0].name],
             prepared.caller.profile,
             trace.transformed,
@@ -89,9 +98,6 @@ class Answer:
             stages=[make() for make in services.stages],
             padding=services.runtime.new_nonce if options.get("include_obfuscation") else None,
         )
-        if trace.keeps_payloads:
-            trace.request.feed(msgspec.json.encode(prepared.request.raw))
-        self.use_target(target)
 
     def use_target(self, target: Target) -> None:
         """Read the answer of this target from now on; drop what an attempt before it brought."""
@@ -223,9 +229,6 @@ class Answer:
     async def release(self, events: list[Event]) -> list[Event]:
         """Pass events through the stages; save what is to be saved before they leave."""
         bridge, pipeline = self.bridge, self._pipeline
-        if not pipeline.feeding and not isinstance(events[-1], TERMINAL_EVENTS):
-            self._event_count += len(events)
-            return events
         batch = pipeline.feed(self._batch(events))
         events = batch.events
         if pipeline.fault is not None and not bridge.ended:
@@ -250,7 +253,7 @@ class Answer:
 
     def _batch(self, events: list[Event]) -> Batch:
         bridge = self._bridge
-        self._event_count += len(events)
+        self.event_count += len(events)
         self._collect_diagnostics()
         return Batch(
             events,
@@ -259,7 +262,7 @@ class Answer:
             diagnostics=self.diagnostics,
             facts=self.facts,
             upstream_latency_ms=self.upstream_latency_ms,
-            event_count=self._event_count,
+            event_count=self.event_count,
         )
 
     def _collect_diagnostics(self) -> None:

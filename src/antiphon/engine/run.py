@@ -8,14 +8,13 @@
 4. The turn is saved before its terminal event leaves.
 5. An answer may take several rounds: searches are made and the provider is called again until the
    answer is complete. In each round, attempts go on until its first output.
-
-A run knows nothing of HTTP: its reader may be a socket, a background job or a library user.
+6. A run knows nothing of HTTP: its reader may be a socket, a background job or a library user.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import ExitStack
 from enum import StrEnum
 from functools import partial
@@ -39,7 +38,7 @@ from antiphon.engine.tracing import AttemptRecord, RunTrace
 from antiphon.errors import UpstreamError
 from antiphon.pipeline.bridge import Bridge
 from antiphon.pipeline.stage import terminal
-from antiphon.wire.events import Event
+from antiphon.wire.events import TERMINAL_TYPES, Event
 from antiphon.wire.response import Response
 
 _T = TypeVar("_T")
@@ -56,7 +55,7 @@ class State(StrEnum):
 
 
 class Run:
-    """Use as `async with run:`, then `open` and `events` for a stream, or else `response`."""
+    """Use as `async with run:`, then `open` and `next_events` for a stream, or else `response`."""
 
     def __init__(self, services: Services, prepared: PreparedRequest) -> None:
         self.state = State.PREPARED
@@ -160,29 +159,31 @@ class Run:
         if self.prepared.compact is not None:
             await self._within(None, "total", self._answer.compact_context)
         await self._open_round()
+        self._bridge = self._answer.bridge
 
     def start(self) -> list[Event]:
         """Begin the answer before the provider's first output: the client must not wait longer."""
         return self._answer.start()
 
-    async def events(self) -> AsyncGenerator[list[Event], None]:
-        """Yield the events in batches, up to the terminal one."""
-        answer = self._answer
-        if early := answer.take_early():
-            yield await answer.release(early)
-        bridge = answer.bridge
-        while not bridge.ended:
+    async def next_events(self) -> list[Event]:
+        """Wait for the next batch of events; an empty one follows the terminal event."""
+        answer, bridge = self._answer, self._bridge
+        if answer.early:
+            return await answer.release(answer.take_early())
+        events: list[Event] = []
+        while not events and not bridge.machine.has_ended:
             try:
-                if bridge.awaits_next_round:
+                if bridge.is_round_over:
                     events = await self._continue(self._open_round)
                 else:
                     events = await self._read(bridge)
-                if events:
+                if events and (answer.is_staged or type(events[-1]) in TERMINAL_TYPES):
                     events = await answer.release(events)
+                else:
+                    answer.event_count += len(events)
             except Exception as error:  # a bug is no reason to leave a client without an end
                 events = await answer.end_with(answer.report_bug(error))
-            if events:
-                yield events
+        return events
 
     async def fail(self, fault: ProviderFault) -> list[Event]:
         """End an answer whose opening failed: the events not yet read, and `response.failed`."""
@@ -220,14 +221,14 @@ class Run:
             return bridge.connection_lost(fault)
         if not chunk:
             return bridge.close()
-        was_finishing, frames = bridge.finishing, bridge.frame_count
+        frames, finish = bridge.frame_count, bridge.machine.pending_finish
         if self._trace.keeps_payloads:
             self._trace.raw.feed(chunk)
         events = bridge.feed(chunk)
-        is_finishing = bridge.finishing
+        is_finishing = bridge.machine.pending_finish is not None
         # A comment keeps the connection alive, but it is not output; and grace is given once.
         attempt.is_active = bridge.frame_count != frames and not is_finishing
-        if is_finishing and not was_finishing:
+        if is_finishing and finish is None:
             attempt.expect_end()
         return events
 

@@ -71,7 +71,7 @@ class ResponseStream:
         return self._response
 
     async def _read_events(self, run: Run) -> AsyncGenerator[Event, None]:
-        async for batch in run.events():
+        while batch := await run.next_events():
             ending = terminal(batch)
             if ending is not None:
                 self._response = msgspec.to_builtins(ending.response)

@@ -60,7 +60,7 @@ class Bridge:
         limits: ResponseLimits = DEFAULT_LIMITS,
     ) -> None:
         """`guards` names the markup that this model is known to leak into its text."""
-        self._machine = machine
+        self.machine = machine
         self._limits = limits
         self._stream_bytes = self._text_chars = self._reasoning_chars = self._argument_chars = 0
         self._chain = FilterChain(filters)
@@ -86,10 +86,9 @@ class Bridge:
     ) -> None:
         """Read the next answer in this dialect: a request is about to be sent.
 
-        `seal` encrypts the provider state of its items for the client to carry; `describe` makes
-        the message of a failure."""
-        self._machine.seal = seal or self._machine.seal
-        self._machine.describe = describe or self._machine.describe
+        `seal` encrypts the provider state of its items; `describe` makes the message of a fault."""
+        self.machine.seal = seal or self.machine.seal
+        self.machine.describe = describe or self.machine.describe
         self._dialect = dialect
         self._framer: Framer = dialect.framer(self._limits.frame_bytes)
         self._joins_surrogates = False
@@ -102,44 +101,44 @@ class Bridge:
         self._has_output = False
         self.round_fault: ProviderFault | None = None
         """Why a later round failed before any output: its request may be sent again."""
-        self._round_over = False
+        self.is_round_over = False  # the answer has ended, or awaits its next round
 
     # Facts
 
     @property
     def ended(self) -> bool:
         """The terminal event has been given."""
-        return self._machine.has_ended
+        return self.machine.has_ended
 
     @property
     def finishing(self) -> bool:
         """The provider has sent its finish reason; only usage is still worth waiting for."""
-        return self._machine.pending_finish is not None
+        return self.machine.pending_finish is not None
 
     @property
     def snapshot(self) -> Response:
         """The response as it stands."""
-        return self._machine.snapshot
+        return self.machine.snapshot
 
     @property
     def fault(self) -> ProviderFault | None:
         """Why the answer failed, if a fault is why."""
-        return self._machine.fault
+        return self.machine.fault
 
     @property
     def round_items(self) -> list[Item]:
         """Output items of this round, for the history of the next."""
-        return self._machine.round_items
+        return self.machine.round_items
 
     # Input
 
     def start(self, deltas: Sequence[Delta] = ()) -> list[Event]:
         """Begin the response; nothing happens if it has begun. It may begin before the provider
         has sent anything. `deltas` may name the model, if the request did not."""
-        if self._machine.phase is not _IDLE:
+        if self.machine.phase is not _IDLE:
             return []
         models = (delta.model for delta in deltas if isinstance(delta, Start))
-        return self._machine.start(next(models, None))
+        return self.machine.start(next(models, None))
 
     def feed(self, chunk: bytes) -> list[Event]:
         """Return the events of one read of the network."""
@@ -155,11 +154,11 @@ class Bridge:
 
     def fail(self, fault: ProviderFault) -> list[Event]:
         """End the answer with an error; nothing happens to one that has ended."""
-        return [] if self.ended else self.start() + self._machine.fail(fault)
+        return [] if self.ended else self.start() + self.machine.fail(fault)
 
     def cancel(self) -> list[Event]:
         """End the answer as cancelled; nothing happens to one that has ended."""
-        return [] if self.ended else self.start() + self._machine.finish(CANCELLED)
+        return [] if self.ended else self.start() + self.machine.finish(CANCELLED)
 
     def connection_lost(self, fault: ProviderFault) -> list[Event]:
         """End the round: the connection broke."""
@@ -173,7 +172,7 @@ class Bridge:
     def _collect(self, step: Callable[..., None], *given: object) -> list[Event]:
         """Run a step and return its events. If it raises, those it made so far, and the failure."""
         events: list[Event] = []
-        if self._machine.has_ended:
+        if self.machine.has_ended:
             return events
         try:
             step(*given, events)
@@ -187,15 +186,16 @@ class Bridge:
         self._stream_bytes += len(chunk)
         if self._stream_bytes > self._limits.stream_bytes:
             raise ResponseTooLarge("stream_bytes", self._limits.stream_bytes)
-        if not self._joins_surrogates and (b"\\u" in chunk or chunk[-1:] == b"\\"):
+        # `find`: for `in`, CPython 3.11 first makes an error that a number was expected.
+        if not self._joins_surrogates and (chunk.find(b"\\u") >= 0 or chunk[-1:] == b"\\"):
             self._framer, self._joins_surrogates = SurrogateJoiner(self._framer), True
         self._read(self._framer.feed(chunk), events)
 
     def _read(self, frames: Sequence[Frame], events: list[Event]) -> None:
         self.frame_count += len(frames)
-        decoder, chain, machine = self._decoder, self._chain, self._machine
+        decoder, chain, machine = self._decoder, self._chain, self.machine
         for frame in frames:
-            if machine.has_ended or self._round_over or self.round_fault is not None:
+            if machine.has_ended or self.is_round_over or self.round_fault is not None:
                 break
             deltas: Sequence[Delta] = decoder.feed(frame)
             if deltas:
@@ -208,7 +208,7 @@ class Bridge:
 
     @property
     def _is_over(self) -> bool:
-        return self.ended or self._round_over or self.round_fault is not None
+        return self.ended or self.is_round_over or self.round_fault is not None
 
     def _close(self, events: list[Event]) -> None:
         self._read(self._framer.close(), events)
@@ -251,7 +251,7 @@ class Bridge:
 
     def _take(self, deltas: Sequence[Delta], events: list[Event]) -> None:
         """Pass decoded deltas through the filters to the machine."""
-        machine = self._machine
+        machine = self.machine
         if deltas and machine.phase is _IDLE:
             events += self.start(deltas)
         for delta in deltas:
@@ -290,9 +290,9 @@ class Bridge:
 
     def _feed_machine(self, deltas: Sequence[Delta], events: list[Event]) -> None:
         for delta in deltas:
-            if self._machine.has_ended:
+            if self.machine.has_ended:
                 break
-            events += self._machine.feed(delta)
+            events += self.machine.feed(delta)
 
     # The end of a round
 
@@ -312,34 +312,34 @@ class Bridge:
 
     def _is_complete(self, reason: str | None = None) -> bool:
         """Whether the answer ended well, by `reason` or the provider's finish reason."""
-        finish = self._machine.pending_finish
+        finish = self.machine.pending_finish
         reason = reason or (finish.reason if finish else None)
         return map_finish_reason(reason).status == "completed"
 
     def _conclude(self, events: list[Event]) -> None:
         """End the answer, or wait for what a filter wants first."""
-        self._round_over = True
+        self.is_round_over = True
         if self._chain.wants_round:
-            events += self._machine.end_round()
+            events += self.machine.end_round()
             self._feed_machine(self._chain.begin_next(), events)
         else:
             self._end(events)
 
     def _end(self, events: list[Event], reason: str | None = None) -> None:
-        response = self._machine.snapshot
+        response = self.machine.snapshot
         last = response.output[-1] if response.output else None
         if (last is None or isinstance(last, ReasoningItem)) and self._is_complete(reason):
-            events += self._machine.complete_answer()
+            events += self.machine.complete_answer()
         if response.usage is None:
             self._estimate_usage(response)
-        events += self._machine.finish(reason)
+        events += self.machine.finish(reason)
 
     def _estimate_usage(self, response: Response) -> None:
         """Estimate the token counts: the provider sent none."""
         plans = [*self._earlier_plans, *([self.plan] if self.plan is not None else [])]
         if plans:
             input_bytes = sum(map(measure_input, plans))
-            self._machine.usage(estimate_usage(input_bytes, response.output))
+            self.machine.usage(estimate_usage(input_bytes, response.output))
             self.diagnostics.append(usage_estimated(response.model))
 
     # Between rounds
@@ -347,7 +347,7 @@ class Bridge:
     @property
     def awaits_next_round(self) -> bool:
         """A round is over and the answer is not: see `pending_searches`, then `follow_up`."""
-        return self._round_over and not self.ended
+        return self.is_round_over and not self.ended
 
     @property
     def pending_searches(self) -> Sequence[SearchCall]:
@@ -368,11 +368,11 @@ class Bridge:
     def begin_next_round(self) -> None:
         """Go on: the request in `follow_up` is about to be sent."""
         self.rounds += 1
-        self._round_over = False
+        self.is_round_over = False
         if self.plan is not None:
             self._earlier_plans.append(self.plan)
         self._is_round_required = self._chain.begin_next_round()
-        self._machine.next_round()
+        self.machine.next_round()
 
     def give_up_round(self, fault: ProviderFault) -> list[Event]:
         """Do without the next round: no attempt at it succeeded. Filters release what they hold

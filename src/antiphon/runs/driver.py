@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, MutableMapping
-from contextlib import aclosing
 from typing import Protocol
 
 from antiphon.core.diagnostic import Diagnostic
@@ -21,7 +20,7 @@ from antiphon.engine.run import Run
 from antiphon.errors import UpstreamError
 from antiphon.runs.event_log import EventLog
 from antiphon.store.turn import Turn
-from antiphon.wire.events import TERMINAL_EVENTS, Event
+from antiphon.wire.events import TERMINAL_TYPES, Event
 from antiphon.wire.sse import SSEEncoder
 
 START_AFTER_S = 0.2
@@ -168,7 +167,7 @@ class RunDriver:
 
     def _begin(self, events: list[Event]) -> None:
         frames = self.log.feed(events)
-        self.first = (frames, self.log.sequence_number - 1, isinstance(events[-1], TERMINAL_EVENTS))
+        self.first = (frames, self.log.sequence_number - 1, type(events[-1]) in TERMINAL_TYPES)
         self._began.set_result(None)
         if self._record_start is not None and self.run.prepared.request.store:
             loop = asyncio.get_running_loop()
@@ -209,9 +208,8 @@ class RunDriver:
             await self._deliver(await self.run.fail(error.fault))
             return
         self._is_open = True
-        async with aclosing(self.run.events()) as batches:
-            async for events in batches:
-                await self._deliver(events)
+        while events := await self.run.next_events():
+            await self._deliver(events)
 
     async def _generate_from_start(self) -> None:
         events = self.run.start()
@@ -231,10 +229,10 @@ class RunDriver:
             self._begin(events)
             return
         frames = self.log.feed(events)
-        if not self._attached.done():
+        if self._reader is None and not self._attached.done():
             await self._attached
         if self._reader is not None:
-            is_last = isinstance(events[-1], TERMINAL_EVENTS)
+            is_last = type(events[-1]) in TERMINAL_TYPES
             self._is_writing = True
             try:
                 await self._reader.send(frames, self.log.sequence_number - 1, is_last)

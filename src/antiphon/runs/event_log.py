@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import msgspec
 
 from antiphon.store.run_log import LoggedBatch
-from antiphon.wire.events import TERMINAL_EVENTS, Failed
+from antiphon.wire.events import TERMINAL_TYPES, Failed
 from antiphon.wire.sse import SSEEncoder
 
 JOINED_BYTES = 64 * 1024
@@ -43,8 +43,8 @@ class EventLog(SSEEncoder):
         first = self.sequence_number
         frames = super().feed(events)
         self.batches.append(LoggedBatch(first, self.sequence_number - 1, frames))
-        self.has_ended = isinstance(events[-1], TERMINAL_EVENTS)
-        self.has_failed = isinstance(events[-1], Failed)
+        self.has_ended = type(events[-1]) in TERMINAL_TYPES
+        self.has_failed = type(events[-1]) is Failed
         return frames
 
     def show(self, count: int | None = None) -> None:

@@ -170,7 +170,7 @@ async def drive(
         if not request.stream:
             return await run.response()
         await run.open()
-        async for batch in run.events():
+        while batch := await run.next_events():
             events += batch
     return events
 

@@ -54,7 +54,8 @@ async def test_a_response_that_is_being_stored_is_not_stored_as_begun() -> None:
         run = await opened.engine.create(request, Caller("local", "req_1"))
         async with run:
             await run.open()
-            _ = [batch async for batch in run.events()]
+            while await run.next_events():
+                pass
             opened.application.live.record_start(run)
         response_id = run.prepared.response.id
         turn = await opened.engine.services.store.load(response_id, client="local")

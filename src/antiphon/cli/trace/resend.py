@@ -53,7 +53,7 @@ async def _read_answer(engine: Engine, request: Request, caller: Caller) -> Resp
     response: Response | None = None
     async with await engine.create(request, caller) as run:
         await run.open()
-        async for events in run.events():
+        while events := await run.next_events():
             if is_terminal():
                 _print_text(events)
             if (ending := terminal(events)) is not None:

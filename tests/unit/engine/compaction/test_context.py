@@ -16,6 +16,7 @@ from antiphon.engine.compaction.context import ContextCompaction
 from antiphon.engine.run import Run
 from antiphon.engine.services import Caller
 from antiphon.errors import InvalidRequest
+from antiphon.wire.events import Event
 from antiphon.wire.request import Request
 from antiphon.wire.response import Response
 from tests.support.applications import echo_config, open_application
@@ -109,6 +110,8 @@ async def test_a_model_that_cannot_be_asked_leaves_the_history_as_it_is() -> Non
 async def test_a_streamed_answer_shows_the_compaction_first() -> None:
     async with open_run(stream=True) as run, run:
         await run.open()
-        events = [event async for batch in run.events() for event in batch]
+        events: list[Event] = []
+        while batch := await run.next_events():
+            events += batch
     kinds = [type(event).__name__ for event in events]
     assert kinds[2:5] == ["ItemAdded", "HostedToolEvent", "ItemDone"]
