@@ -4,10 +4,11 @@ The load generator, the fake upstream and the runner are not part of this reposi
 from `../shared/bench`, or from `$ANTIPHON_BENCH`. nginx and a C compiler must be installed.
 The gateway runs in its default configuration: trace and SQLite on.
 
-    python bench/gateway.py [--scenarios quick] [--rounds 2] [--against CHECKOUT] [--write]
+    python bench/gateway.py [--scenarios burst-c64,ttft] [--rounds 2] [--against CHECKOUT] [--write]
 
-With `--against`, the gateway of another checkout runs in the same rounds, for a comparison: every
-second round in the opposite order. `bench/compare.py` compares two checkouts more exactly.
+With `--against`, the gateway of another checkout runs in the same rounds, for a comparison: in each
+scenario right before or after this one, in every second round in the opposite order. The ratio of a
+scenario is the median of those of the rounds: a machine whose speed changes meets both alike.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results" / "gateway.md"
 PORT = 9484
+SCENARIOS = "burst-c64,ttft,paced-c64,paced-c256,plain-c16"
 
 CONFIG = """\
 default_provider = "fake"
@@ -38,6 +40,13 @@ kind = "chat"
 base_url = "http://127.0.0.1:9100/v1"
 api_keys = ["bench-key"]
 """
+
+NGINX: dict[str, object] = {
+    "name": "nginx",
+    "url": "http://127.0.0.1:9210/v1/chat/completions",
+    "api": "chat",
+    "cmd": "nginx -p ${HERE} -c ${HERE}/nginx.conf",
+}
 
 
 def toolbox() -> Path:
@@ -67,44 +76,48 @@ def gateway(work: Path, name: str, port: int, checkout: Path) -> dict[str, objec
     }
 
 
-def targets(work: Path, against: Path | None) -> list[dict[str, object]]:
+def gateways(work: Path, against: Path | None) -> list[dict[str, object]]:
     compared = [] if against is None else [gateway(work, "before", PORT + 1, against.resolve())]
-    return [
-        {
-            "name": "nginx",
-            "url": "http://127.0.0.1:9210/v1/chat/completions",
-            "api": "chat",
-            "cmd": "nginx -p ${HERE} -c ${HERE}/nginx.conf",
-        },
-        *compared,
-        gateway(work, "antiphon", PORT, HERE.parent),
-    ]
+    return [*compared, gateway(work, "antiphon", PORT, HERE.parent)]
 
 
 def tabulate_ratios(rows: list[dict[str, Any]]) -> str:
     """Make a table of the CPU time per response, relative to the other checkout."""
-    lines = ["### CPU ms per response", "", "| scenario | before | antiphon | ratio |"]
-    lines.append("|---|---:|---:|---:|")
+    lines = [
+        "### CPU ms per response",
+        "",
+        "| scenario | before | antiphon | ratio | of the rounds |",
+    ]
+    lines.append("|---|---:|---:|---:|---|")
     for scenario in dict.fromkeys(row["scenario"] for row in rows):
         before, after = (
-            median(
+            [
                 row["cpu_ms_per_response"]
                 for row in rows
                 if (row["name"], row["scenario"]) == (name, scenario)
-            )
+            ]
             for name in ("before", "antiphon")
         )
-        lines.append(f"| {scenario} | {before:.3f} | {after:.3f} | {after / before:.2f} |")
+        ratios = [b / a for a, b in zip(before, after, strict=True)]
+        medians = f"{median(before):.3f} | {median(after):.3f} | {median(ratios):.2f}"
+        lines.append(f"| {scenario} | {medians} | {', '.join(f'{each:.2f}' for each in ratios)} |")
     return "\n".join(lines)
+
+
+def run_scenarios(work: Path, order: list[dict[str, object]], scenarios: str) -> None:
+    """Run scenarios on each target in turn, in new processes; adds to the results."""
+    (work / "targets.json").write_text(json.dumps(order))
+    run = [sys.executable, "bench.py", "run", "--targets", "targets.json", "--out", "out.jsonl"]
+    subprocess.run([*run, "--scenarios", scenarios], cwd=work, check=True)
 
 
 def measure(work: Path, scenarios: str, rounds: int, against: Path | None) -> str:
     """Run all rounds; returns the tables."""
-    run = [sys.executable, "bench.py", "run", "--targets", "targets.json", "--out", "out.jsonl"]
     for number in range(rounds):
-        order = targets(work, against)
-        (work / "targets.json").write_text(json.dumps(order[:: -1 if number % 2 else 1]))
-        subprocess.run([*run, "--scenarios", scenarios], cwd=work, check=True)
+        run_scenarios(work, [NGINX], scenarios)
+        order = gateways(work, against)[:: -1 if number % 2 else 1]
+        for scenario in scenarios.split(","):
+            run_scenarios(work, order, scenario)
     report = [sys.executable, "bench.py", "report", "out.jsonl", "--ref", "nginx"]
     tables = subprocess.run(report, cwd=work, check=True, capture_output=True, text=True).stdout
     if against is not None:
@@ -115,7 +128,7 @@ def measure(work: Path, scenarios: str, rounds: int, against: Path | None) -> st
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--scenarios", default="quick")
+    parser.add_argument("--scenarios", default=SCENARIOS)
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--against", type=Path, help="another checkout to compare with")
     parser.add_argument("--write", action="store_true", help=f"keep the tables in {RESULTS.name}")
