@@ -60,6 +60,27 @@ async def test_the_client_pages_through_the_input(tmp_path: Path, order: Any) ->
     assert texts == (expected if order == "asc" else expected[::-1])
 
 
+async def test_items_of_a_list_can_be_referenced(tmp_path: Path) -> None:
+    async with echo_client(tmp_path) as client:
+        conversation = await client.conversations.create()
+        first = await client.responses.create(model="echo/echo", input="first")
+        second = await client.responses.create(
+            model="echo/echo", input="second", previous_response_id=first.id
+        )
+        third = await client.responses.create(
+            model="echo/echo", input="third", conversation=conversation.id
+        )
+        listed = [item async for item in client.responses.input_items.list(second.id)]
+        listed += [item async for item in client.responses.input_items.list(third.id)]
+        answers = []
+        for item in listed:
+            reference: Any = {"type": "item_reference", "id": item.id}
+            question: Any = {"role": "user", "content": "?"}
+            items = [reference] if item.to_dict()["role"] == "user" else [reference, question]
+            answers.append(await client.responses.create(model="echo/echo", input=items))
+    assert [answer.output_text for answer in answers] == ["second", "?", "first", "third"]
+
+
 async def test_lists_have_the_fields_that_a_request_may_omit(tmp_path: Path) -> None:
     image = {"type": "input_image", "image_url": "data:image/png;base64,AAAA"}
     items: list[Any] = [

@@ -26,6 +26,9 @@ class TurnSource(Protocol):
     """Where the history of a request is loaded from: a store, or a connection that remembers more
     than the store keeps."""
 
+    async def load(self, response_id: str, *, client: str = "") -> Turn | None:
+        """Return the turn, or None if there is none."""
+
     async def chain(self, response_id: str, *, client: str = "") -> list[Turn]:
         """Return the turn and its ancestors, oldest first; raises `ChainNotFound`."""
 

@@ -2,7 +2,8 @@
 
 A client that relies on stored turns sends `{"type": "item_reference", "id": …}` instead of an
 item. Each reference is replaced by exactly one item, so that indexes into `input` stay the same.
-A reference to an unknown id rejects the request: without the item it would have another meaning. A
+An input item that was sent without an id may be referenced by the id that it has in lists. A
+reference to an unknown id rejects the request: without the item it would have another meaning. A
 reasoning item that has an id but no `encrypted_content` counts as a reference, too, but may stay
 as it is. All referenced items together may not exceed
 `MAX_BYTES`, the size of a request body.
@@ -10,7 +11,8 @@ as it is. All referenced items together may not exceed
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from itertools import islice
 from typing import Any, NamedTuple
 
 import msgspec
@@ -20,9 +22,11 @@ from antiphon.errors import InvalidRequest, StoreError
 from antiphon.store.chain import TurnSource
 from antiphon.store.store import Turn
 from antiphon.wire.items import Document
+from antiphon.wire.listed_item import list_items, source_of_listed
 from antiphon.wire.request import Request
 
 MAX_BYTES = 64 * 1024 * 1024
+_MAX_LISTED = 64  # responses that are searched for items that have an id only in lists
 
 
 class ItemLocation(NamedTuple):
@@ -56,11 +60,13 @@ async def resolve_items(
     wanted = {id for id in lookup_ids if id is not None}
     if not wanted:
         return given
-    is_required = any(read_reference_id(item) is not None for item in given)
+    required = {id for item in given if (id := read_reference_id(item)) is not None}
     try:
         found = await turns.load_items(wanted, client=client)
+        if required - found.keys():
+            found |= await _load_listed(required - found.keys(), turns, client)
     except StoreError:
-        if is_required:
+        if required:
             raise
         return given  # only reasoning without encrypted_content: the request works without it
     _reject_unknown(given, found, param)
@@ -69,6 +75,21 @@ async def resolve_items(
         item if id is None else _substitute(item, found.get(id))
         for item, id in zip(given, lookup_ids, strict=True)
     )
+
+
+async def _load_listed(
+    wanted: Collection[str], turns: TurnSource, client: str
+) -> dict[str, Document]:
+    """Return items that were sent without an id by the ids they have in lists."""
+    sources = {id: None for id in map(source_of_listed, sorted(wanted)) if id is not None}
+    found: dict[str, Document] = {}
+    for response_id in islice(sources, _MAX_LISTED):
+        turn = await turns.load(response_id, client=client)
+        listed = [] if turn is None else list_items(turn.input, turn.id)
+        found |= {item["id"]: item for item in listed if item["id"] in wanted}
+        if sum(len(msgspec.json.encode(item)) for item in found.values()) > MAX_BYTES:
+            raise _references_too_large()
+    return found
 
 
 def _reject_unknown(items: Sequence[Document], found: Mapping[str, Document], param: str) -> None:

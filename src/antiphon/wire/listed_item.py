@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
@@ -19,6 +20,7 @@ _PREFIXES = {
 
 
 _ENCRYPTED = "reasoning.encrypted_content"
+_DERIVED_ID = re.compile(r"[a-z]+_(\w+)[0-9a-f]{4}", re.ASCII)
 
 
 def without_excluded(item: Document, include: Collection[str]) -> Document:
@@ -38,6 +40,13 @@ def list_items(items: Iterable[Document], source_id: str) -> list[Document]:
         for index, item in enumerate(items)
         if item.get("type") != "compaction_trigger"
     ]
+
+
+def source_of_listed(id: str) -> str | None:
+    """Return the id of the response that an item came with, if `list_items` may have made its id of
+    that."""
+    found = _DERIVED_ID.fullmatch(id)
+    return None if found is None else f"resp_{found[1]}"
 
 
 def list_item(item: Document, suffix: str) -> Document:

@@ -13,6 +13,7 @@ from antiphon.store import item_references
 from antiphon.store.item_references import resolve_references
 from antiphon.store.memory import MemoryStore
 from antiphon.store.sqlite.store import SQLiteStore
+from antiphon.store.turn import Turn
 from antiphon.wire.request import Request
 from tests.support.turns import Clock, turn
 
@@ -77,3 +78,47 @@ async def test_a_reference_to_an_unknown_item_is_rejected_with_its_position() ->
 async def test_reasoning_that_is_not_stored_stays_as_it_is() -> None:
     resolved = await resolve_references(request(REASONING), MemoryStore(now=Clock()))
     assert resolved.input == (REASONING,)
+
+
+async def test_an_item_without_an_id_is_found_by_its_id_in_lists_and_by_its_owner_alone() -> None:
+    store = MemoryStore(now=Clock())
+    items = ({"role": "user", "content": "Hi"}, {"type": "compaction_trigger"}, {"role": "user"})
+    await store.save(turn("resp_1a", input=items, client="me"))
+    wanted = request({"id": "msg_1a0002"}, {"id": "msg_1a0000"})
+    resolved = await resolve_references(wanted, store, "me")
+    assert [item["content"][0]["text"] for item in resolved.input] == ["", "Hi"]
+    with pytest.raises(InvalidRequest):
+        await resolve_references(wanted, store, "them")
+
+
+@pytest.mark.parametrize(
+    "id", ["fc_1a0000", "msg_1a0001", "msg_1a00", "msg_0000", "x", "msg_1a000g"]
+)
+async def test_an_id_that_no_list_has_is_rejected(id: str) -> None:
+    store = MemoryStore(now=Clock())
+    await store.save(turn("resp_1a", input=({"role": "user", "content": "Hi"},)))
+    with pytest.raises(InvalidRequest):
+        await resolve_references(request({"id": id}), store)
+
+
+async def test_items_by_their_ids_in_lists_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(item_references, "MAX_BYTES", 1000)
+    store = MemoryStore(now=Clock())
+    await store.save(turn("resp_1a", input=({"role": "user", "content": "x" * 1000},)))
+    with pytest.raises(InvalidRequest) as caught:
+        await resolve_references(request({"id": "msg_1a0000"}), store)
+    assert (caught.value.status, caught.value.param) == (413, "input")
+
+
+async def test_a_request_has_a_limited_number_of_responses_searched_for_items() -> None:
+    class Counted(MemoryStore):
+        loads = 0
+
+        async def load(self, response_id: str, *, client: str = "") -> Turn | None:
+            self.loads += 1
+            return await super().load(response_id, client=client)
+
+    store = Counted(now=Clock())
+    with pytest.raises(InvalidRequest):
+        await resolve_references(request(*({"id": f"msg_{n}0000"} for n in range(1000))), store)
+    assert store.loads == 64

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from antiphon.wire.listed_item import list_item, list_items, without_excluded
+from antiphon.wire.listed_item import list_item, list_items, source_of_listed, without_excluded
 
 IMAGE = {"type": "input_image", "image_url": "data:image/png;base64,AAAA"}
 
@@ -127,3 +127,13 @@ def test_encrypted_reasoning_is_shown_if_it_is_included() -> None:
     assert without_excluded(item, ["message.output_text.logprobs"]) == shown
     compacted = {"type": "compaction", "id": "cmp_1", "encrypted_content": "…"}
     assert without_excluded(compacted, []) == compacted
+
+
+def test_an_id_that_a_list_has_made_leads_to_its_response() -> None:
+    [item] = list_items([{"role": "user", "content": "Hi"}], "resp_6afb79b3")
+    assert source_of_listed(item["id"]) == "resp_6afb79b3"
+
+
+@pytest.mark.parametrize("id", ["msg_0000", "msg_6afb79b3_", "own", "", "msg_6afb\n0000"])
+def test_an_id_that_no_list_has_made_leads_nowhere(id: str) -> None:
+    assert source_of_listed(id) is None

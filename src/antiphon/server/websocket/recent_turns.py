@@ -67,6 +67,10 @@ class RecentTurns:
         if found is not None and found.lane == lane:
             del self._turns[response_id]
 
+    async def load(self, response_id: str, *, client: str = "") -> Turn | None:
+        recent = self._turns.get(response_id)
+        return await self._store.load(response_id, client=client) if recent is None else recent.turn
+
     async def chain(self, response_id: str, *, client: str = "") -> list[Turn]:
         recent = self._turns.get(response_id)
         if recent is None:

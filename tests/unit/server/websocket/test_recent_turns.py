@@ -53,6 +53,16 @@ async def test_a_chain_begins_in_the_store_and_goes_on_in_the_connection() -> No
     assert not knows(turns, "stored")
 
 
+async def test_a_turn_is_loaded_from_the_connection_or_the_store() -> None:
+    turns, store = make_turns()
+    recent = turn("recent")
+    await store.save(turn("stored"))
+    add(turns, recent)
+    assert await turns.load("recent") is recent
+    assert await turns.load("stored") == await store.load("stored") is not None
+    assert await turns.load("nothing") is None
+
+
 async def test_an_unknown_turn_is_not_found() -> None:
     turns, _ = make_turns()
     with pytest.raises(ChainNotFound):
