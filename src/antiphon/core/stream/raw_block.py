@@ -2,7 +2,7 @@
 
 1. Its events get the id and the output index of our item; what they say is not changed.
 2. The stages of a hosted tool come once each and in order (in progress, working, completed or
-   failed), whatever the provider repeats or leaves out.
+   failed), whatever the provider repeats or leaves out. Progress of another tool is dropped.
 3. Only an invalid id, a status that is not final, and fields that contradict what was announced
    or streamed are changed in the item.
 """
@@ -39,7 +39,7 @@ _CAN_FAIL = frozenset(
 _MISSING_AT_START: Mapping[str, Document] = {
     "web_search_call": {"action": {"type": "search", "query": ""}},
 }
-_IDENTITY = ("id", "call_id", "name", "namespace", "role")
+_IDENTITY = ("type", "id", "call_id", "name", "namespace", "role")
 
 
 class RawBlock:
@@ -72,7 +72,7 @@ class RawBlock:
             return self._append_arguments(kind, fields)
         stage = self._stage_of(kind)
         if stage is None:
-            return [self._event(kind, fields)]
+            return [] if self._is_of_another_tool(kind) else [self._event(kind, fields)]
         if stage <= self._stage:
             return []
         begun = [self._stage_event("in_progress")] if self._stage < 0 < stage else []
@@ -125,6 +125,12 @@ class RawBlock:
         tool, _, stage = kind.removeprefix("response.").rpartition(".")
         return _STAGES.get(stage) if tool == self._kind else None
 
+    def _is_of_another_tool(self, kind: str) -> bool:
+        """Whether an event can only belong to an item of another type: the provider confuses them,
+        or its bytes were damaged."""
+        tool = kind.removeprefix("response.").rpartition(".")[0]
+        return not _is_part_of(tool, self._kind) and any(_is_part_of(tool, k) for k in _PREFIXES)
+
     def _stage_event(self, stage: str) -> Event:
         return self._event(f"response.{self._kind}.{stage}", {"item_id": self.id})
 
@@ -157,6 +163,11 @@ class RawBlock:
             streamed = whole
         self._arguments = [streamed]
         return [*events, MCPArgumentsDone(self.id, self.output_index, streamed)]
+
+
+def _is_part_of(progress: str, item_type: str) -> bool:
+    """`code_interpreter_call_code` is progress of a `code_interpreter_call`."""
+    return progress == item_type or progress.startswith(f"{item_type}_")
 
 
 _ID = re.compile(r"[a-z]+_\S+")
@@ -200,10 +211,13 @@ def _finish_status(document: Document) -> Document:
 
 
 def _fail_status(document: Document) -> Document:
-    """Give an item that the provider never ended the status of one that did not succeed."""
+    """Give an item that the provider never ended the status of one that did not succeed: `failed`,
+    unless the API has only `incomplete` for its type."""
     if "status" not in document:
         return document
-    return {**document, "status": "failed" if document["type"] in _CAN_FAIL else "incomplete"}
+    kind = str(document.get("type"))
+    can_fail = kind in _CAN_FAIL or not (kind in _PREFIXES or kind.endswith("_output"))
+    return {**document, "status": "failed" if can_fail else "incomplete"}
 
 
 def _announced_document(document: Document, *, is_complete: bool) -> Document:

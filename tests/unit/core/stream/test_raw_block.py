@@ -54,6 +54,8 @@ SHELL = {
     "action": {"commands": ["ls"], "timeout_ms": None, "max_output_length": None},
 }
 
+VENDOR = {"type": "vendor_call", "id": "vc_1", "status": "completed"}
+
 
 def start(item: Document, number: int = 0) -> RawItemStarted:
     return RawItemStarted(number, {**item, "status": "in_progress"})
@@ -138,6 +140,30 @@ def test_an_event_that_is_no_stage_is_passed_on_unchanged() -> None:
     whole = progress("code_interpreter_call_code.done", code="1+1")
     events = item_events(start(CODE | {"code": ""}), *code, whole, RawItem(CODE, 0))
     assert [event.get("delta", event.get("code")) for event in events[1:-1]] == ["1+", "1", "1+1"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["web_search_call.in_progress", "mcp_call_arguments.delta", "code_interpreter_call_code.delta"],
+)
+def test_progress_of_another_tool_than_that_of_the_item_is_dropped(name: str) -> None:
+    item = {**VENDOR, "type": "web_searc\ufffdh_call"}
+    events = run([start(item), progress(name, delta="1"), RawItem(item, 0), Finish("stop")])
+    check(events)
+    assert kinds(events)[2:-1] == ["output_item.added", "output_item.done"]
+
+
+def test_progress_of_a_tool_that_nobody_knows_is_passed_on() -> None:
+    sent = RawItemEvent(0, "response.vendor_progress.delta", PLACE)
+    events = run([start(VENDOR), sent, RawItem(VENDOR, 0), Finish("stop")])
+    [event] = [each for each in events if "item_id" in each]
+    assert event == {**event, "type": "response.vendor_progress.delta", "output_index": 0}
+
+
+def test_the_type_of_an_item_stays_as_it_was_announced() -> None:
+    ended = {**SEARCH, "type": "web_searc\ufffdh_call"}
+    events = item_events(start(SEARCH), *stages("in_progress"), RawItem(ended, 0))
+    assert {event["item"]["type"] for event in events if "item" in event} == {"web_search_call"}
 
 
 def test_an_event_without_an_item_id_gets_none() -> None:
@@ -253,7 +279,8 @@ def test_the_arguments_of_an_mcp_call_are_the_sum_of_their_deltas(
 
 
 @pytest.mark.parametrize(
-    ("item", "status"), [(SEARCH, "failed"), (SHELL, "incomplete"), (MCP, "failed")]
+    ("item", "status"),
+    [(SEARCH, "failed"), (SHELL, "incomplete"), (MCP, "failed"), (VENDOR, "failed")],
 )
 def test_an_item_that_is_never_ended_did_not_succeed(item: Document, status: str) -> None:
     subject = started_machine()
