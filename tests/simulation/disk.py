@@ -233,7 +233,10 @@ class TraceRows(TraceStore):
 
 
 def make_store(
-    disk: Disk, now: Callable[[], int], limits: StoreLimits | None = None
+    disk: Disk,
+    now: Callable[[], int],
+    lease_now: Callable[[], float] | None = None,
+    limits: StoreLimits | None = None,
 ) -> tuple[SQLiteStore, LoopWriter]:
     """Make the real store with a writer on the loop."""
     writers: list[LoopWriter] = []
@@ -242,5 +245,7 @@ def make_store(
         writers.append(LoopWriter(disk, file, maintain))
         return writers[0]
 
-    store = SQLiteStore(disk.path, now=now, limits=limits, make_writer=make_writer)
+    store = SQLiteStore(
+        disk.path, now=now, lease_now=lease_now, limits=limits, make_writer=make_writer
+    )
     return store, writers[0]

@@ -166,7 +166,8 @@ class SimulatedGateway:
 
     async def _main(self, started: asyncio.Future[None]) -> None:
         """What `antiphon serve` does, without its signals and its garbage collector."""
-        store, self._writer = make_store(self._disk, self._runtime.now)
+        runtime = self._runtime
+        store, self._writer = make_store(self._disk, runtime.now, runtime.epoch_s)
         tracer = Tracer(self.trace, self._runtime.now_ms)
         opened = open_engine(self.config, {}, self.emit, self._runtime, store=store, tracer=tracer)
         async with opened as self.engine:

@@ -54,7 +54,7 @@ class Runtime:
     now: Callable[[], int] = _now
     now_ms: Callable[[], int] = _now_ms
     epoch_s: Callable[[], float] = time.time
-    """The Unix time with its fraction, for dates in HTTP headers and signatures."""
+    """The Unix time with its fraction, for dates in HTTP headers, signatures and leases."""
     monotonic: Callable[[], float] = time.monotonic
     random: Callable[[], float] = random.random
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep

@@ -120,4 +120,4 @@ def _make_store(config: Config, data: Path, runtime: Runtime) -> Store:
     )
     url = config.store.url or f"sqlite:///{data / 'turns.db'}"
     waiting = {"wait_s": config.store.wait_s, "pool_size": config.store.pool_size}
-    return open_store(url, limits=limits, now=runtime.now, **waiting)
+    return open_store(url, limits=limits, now=runtime.now, lease_now=runtime.epoch_s, **waiting)

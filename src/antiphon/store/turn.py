@@ -16,6 +16,8 @@ from antiphon.errors import StoreRefused
 from antiphon.wire.items import Document
 
 Clock: TypeAlias = Callable[[], int]
+ExactClock: TypeAlias = Callable[[], float]
+"""Of leases: whole seconds would take up to one second of them."""
 """Returns the time in whole seconds since the epoch. May be called from any thread."""
 
 

@@ -10,6 +10,7 @@ from antiphon.errors import StoreError
 from antiphon.store.memory import MemoryStore
 from antiphon.store.sqlite.store import SQLiteStore
 from antiphon.store.store import Clock, Store, StoreLimits
+from antiphon.store.turn import ExactClock
 
 _SQLITE = "sqlite:///"
 _POSTGRES = ("postgresql://", "postgres://")
@@ -19,17 +20,19 @@ def open_store(
     url: str,
     *,
     now: Clock,
+    lease_now: ExactClock | None = None,
     limits: StoreLimits | None = None,
     **options: float,
 ) -> Store:
     """Return the store for a URL. It accesses no file and no database before its `open()`.
 
-    `options` are those of a `PostgresStore`; the other stores have none.
+    `lease_now` is the clock of leases in a SQLite file: a database has its own. `options` are those
+    of a `PostgresStore`; the other stores have none.
     """
     if url == "memory://":
         return MemoryStore(now=now, limits=limits)
     if (path := sqlite_path(url)) is not None:
-        return SQLiteStore(path, now=now, limits=limits)
+        return SQLiteStore(path, now=now, lease_now=lease_now, limits=limits)
     if is_shared(url):
         return _open_postgres(url, now=now, limits=limits, **options)
     raise StoreError(

@@ -20,7 +20,7 @@ from antiphon.store.sqlite.access import SQLiteAccess, compress, decompress
 from antiphon.store.sqlite.file import snapshot
 from antiphon.store.sqlite.schema import searchable_id
 from antiphon.store.sqlite.writer import Job
-from antiphon.store.turn import Clock, StoreLimits, Turn
+from antiphon.store.turn import Clock, ExactClock, StoreLimits, Turn
 from antiphon.wire.items import Document
 
 _FIND = """
@@ -64,9 +64,12 @@ _PURGE = """
 class SQLiteConversations:
     """A `ConversationStore` in the file of a store."""
 
-    def __init__(self, access: SQLiteAccess, *, now: Clock, limits: StoreLimits) -> None:
+    def __init__(
+        self, access: SQLiteAccess, *, now: Clock, lease_now: ExactClock, limits: StoreLimits
+    ) -> None:
         self._access = access
         self._now = now
+        self._lease_now = lease_now
         self._limits = limits
 
     async def create(self, conversation: Conversation, items: Sequence[Document]) -> None:
@@ -194,13 +197,13 @@ class SQLiteConversations:
     async def lock(
         self, conversation_id: str, response_id: str, holder: str, *, client: str = ""
     ) -> bool | None:
-        key = self._key(conversation_id, client)
+        key, lease_now = self._key(conversation_id, client), self._lease_now()
 
         def job(connection: sqlite3.Connection) -> bool | None:
             row = self._use(connection, key)
             if row is None:
                 return None
-            other = (row[0], response_id, key["now"])
+            other = (row[0], response_id, lease_now)
             if connection.execute(_LOCKED_BY_OTHER, other).fetchone() is not None:
                 return False
             connection.execute(_LOCK, (response_id, holder, row[0]))

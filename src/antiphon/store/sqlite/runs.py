@@ -29,7 +29,7 @@ from antiphon.store.sqlite.access import SQLiteAccess, decompress
 from antiphon.store.sqlite.file import snapshot
 from antiphon.store.sqlite.schema import FOUND, searchable_id
 from antiphon.store.sqlite.writer import Job
-from antiphon.store.turn import Clock, StoreLimits, Turn, decode_turn
+from antiphon.store.turn import Clock, ExactClock, StoreLimits, Turn, decode_turn
 
 _FORGET_LEASE_S = 3600  # a lease that expired so long ago is deleted
 
@@ -119,6 +119,7 @@ class SQLiteRuns:
         add_job: Callable[[str, Turn], Job[None]],
         *,
         now: Clock,
+        lease_now: ExactClock,
         limits: StoreLimits,
         later_s: float = LATER_S,
     ) -> None:
@@ -126,6 +127,7 @@ class SQLiteRuns:
         self._save_job = save_job
         self._add_job = add_job
         self._now = now
+        self._lease_now = lease_now
         self._limits = limits
         self._later = LaterRuns(self.begin, later_s)
 
@@ -170,7 +172,7 @@ class SQLiteRuns:
         return await self._access.write(job)
 
     async def claim_expired(self, holder: str, limit: int) -> list[ClaimedRun]:
-        key = {"now": self._now(), "limit": limit}
+        key = {"now": self._lease_now(), "limit": limit}
 
         def job(connection: sqlite3.Connection) -> list[ClaimedRun]:
             rows = connection.execute(_EXPIRED, key).fetchall()
@@ -229,7 +231,7 @@ class SQLiteRuns:
         return await self._access.read(job)
 
     async def renew(self, holder: str, lease_s: float) -> RenewedRuns:
-        expires_at = self._now() + lease_s
+        expires_at = self._lease_now() + lease_s
 
         def job(connection: sqlite3.Connection) -> RenewedRuns:
             connection.execute(_RENEW, (holder, expires_at))

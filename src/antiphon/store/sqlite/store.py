@@ -20,7 +20,7 @@ from antiphon.store.sqlite.lock import disable_waiting, enable_waiting
 from antiphon.store.sqlite.runs import SQLiteRuns, purge_runs
 from antiphon.store.sqlite.schema import FOUND, SCHEMA, searchable_id
 from antiphon.store.sqlite.writer import BatchWriter, Job, MakeWriter
-from antiphon.store.turn import Clock, StoreLimits, Turn, decode_turn, encode_turn
+from antiphon.store.turn import Clock, ExactClock, StoreLimits, Turn, decode_turn, encode_turn
 from antiphon.store.usage.sqlite import SQLiteUsageTable
 from antiphon.wire.items import Document
 
@@ -76,9 +76,11 @@ class SQLiteStore:
         path: Path,
         *,
         now: Clock,
+        lease_now: ExactClock | None = None,
         limits: StoreLimits | None = None,
         make_writer: MakeWriter = BatchWriter,
     ) -> None:
+        """`lease_now` is the clock of leases, `now` if it is missing."""
         self._limits = limits or StoreLimits()
         self._now = now
         self._purged_at: int | None = None
@@ -86,9 +88,18 @@ class SQLiteStore:
             path, lambda: disable_waiting(connect(path, SCHEMA, synchronous="FULL"))
         )
         self._access = access = SQLiteAccess(path, make_writer(path, file, self._purge))
-        self._conversations = SQLiteConversations(access, now=now, limits=self._limits)
-        add_job = self._conversations.add_job
-        self._runs = SQLiteRuns(access, self._save_job, add_job, now=now, limits=self._limits)
+        lease_now = lease_now or now
+        self._conversations = SQLiteConversations(
+            access, now=now, lease_now=lease_now, limits=self._limits
+        )
+        self._runs = SQLiteRuns(
+            access,
+            self._save_job,
+            self._conversations.add_job,
+            now=now,
+            lease_now=lease_now,
+            limits=self._limits,
+        )
         self.usage = SQLiteUsageTable(access.write, access.read)
 
     @property

@@ -53,6 +53,21 @@ async def until_stored(store: SQLiteStore, id: str) -> Turn:
     return found
 
 
+async def test_a_lease_lasts_its_whole_time_by_the_exact_clock(tmp_path: Path) -> None:
+    time_s = 25.995
+    store = SQLiteStore(
+        tmp_path / "turns.sqlite", now=lambda: int(time_s), lease_now=lambda: time_s
+    )
+    await store.open()
+    await store.runs.renew("p1", 3)
+    await store.runs.begin(started("r1"), STREAMED)
+    time_s = 28.99
+    assert await store.runs.claim_expired("p2", 10) == []
+    time_s = 29.0
+    assert [run.turn.id for run in await store.runs.claim_expired("p2", 10)] == ["r1"]
+    await store.close()
+
+
 async def test_beginnings_that_wait_are_written_in_one_transaction(store: SQLiteStore) -> None:
     store.runs.begin_later(started("r1"), FOREGROUND)
     await store.check()  # some time later
