@@ -19,7 +19,6 @@ import subprocess
 import sys
 import tempfile
 import time
-import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -82,11 +81,10 @@ def wait_until_ready(url: str) -> None:
         try:
             urllib.request.urlopen(url, timeout=5).close()
             return
-        except OSError as error:
-            if isinstance(error, urllib.error.HTTPError) or time.monotonic() < deadline:
-                time.sleep(0.2)
-                continue
-            raise
+        except OSError:  # it does not listen yet, or is not ready
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.2)
 
 
 def apply_load(work: Path, target: Gateway, scenario: Scenario) -> float:

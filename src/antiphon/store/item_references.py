@@ -5,8 +5,7 @@ item. Each reference is replaced by exactly one item, so that indexes into `inpu
 An input item that was sent without an id may be referenced by the id that it has in lists. A
 reference to an unknown id rejects the request: without the item it would have another meaning. A
 reasoning item that has an id but no `encrypted_content` counts as a reference, too, but may stay
-as it is. All referenced items together may not exceed
-`MAX_BYTES`, the size of a request body.
+as it is. All referenced items together may not exceed `MAX_BYTES`, the size of a request body.
 """
 
 from __future__ import annotations
