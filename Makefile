@@ -9,8 +9,11 @@ install = { $(PYTHON) -m pip --python $(1)/bin/python install --disable-pip-vers
 LIFECYCLE := $(patsubst %,tests/e2e/test_%.py,resume conversations openai_sdk_lifecycle lifecycle_validation \
 	state_survives references websocket agents_sdk shutdown client_disconnect) \
 	tests/clients/test_openai_lifecycle.py tests/clients/test_codex_attach.py
-PURE := src/antiphon/wire/**,src/antiphon/core/**,src/antiphon/dialects/**
-PURE_TESTS := tests/unit/wire tests/unit/core tests/unit/dialects
+PURE := src/antiphon/framing/**,src/antiphon/core/**,src/antiphon/dialects/**
+PURE_TESTS := tests/unit/framing tests/unit/core tests/unit/dialects
+# Properties try the same examples in each run. CI tries others for each commit: its seed is the number of the commit, so
+# that a commit gives one result. The seed is printed (`make check SEED=N` repeats it).
+SEEDED := $(patsubst %,--hypothesis-seed=%,$(or $(SEED),$(if $(CI),$(shell git rev-list --count HEAD))))
 
 .PHONY: help setup serve test check clients page images wheel installed docs golden bench load simulate mutants crashes metrics faults fuzz mutation format clean redis postgres cluster cluster-test chaos
 help: ## list these targets (the default)
@@ -18,16 +21,16 @@ help: ## list these targets (the default)
 setup: .venv/dev ## create .venv with all development tools
 serve: .venv/runtime ## run the gateway on http://127.0.0.1:8484 (ARGS="…" is passed to antiphon serve)
 	@exec $(BIN)/antiphon serve $(ARGS)
-test: .venv/dev ## run all tests; none needs a network (ARGS="…" is passed to pytest)
-	$(BIN)/pytest -q -n auto $(ARGS)
+test: .venv/dev ## run the quick tests, or those of ARGS="…" (options and paths of pytest); none needs a network
+	$(BIN)/pytest -q -n auto $(or $(ARGS),--quick)
 # Measuring the coverage doubles the time of a test, so only the unit tests of the pure layers are measured.
-check: .venv/dev ## format, lint, types, tests, and 100 % branch coverage of wire, core and dialects by their unit tests
+check: .venv/dev ## format, lint, types, every test, and 100 % branch coverage of framing, core and dialects by their unit tests
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/pytest -q -n auto --cov --cov-report= $(PURE_TESTS)
+	$(BIN)/pytest -q -n auto $(SEEDED) --cov --cov-report= $(PURE_TESTS)
 	$(BIN)/coverage report --include='$(PURE)' --fail-under=100
-	$(BIN)/pytest -q -n auto $(PURE_TESTS:%=--ignore=%)
+	$(BIN)/pytest -q -n auto $(SEEDED) $(PURE_TESTS:%=--ignore=%)
 clients: .venv/dev ## test real clients with the gateway (needs Node 20 with npm; ARGS="…" is passed to pytest)
 	@$(PYTHON) -m tests.support.clients.install
 	ANTIPHON_CLIENTS=1 $(BIN)/pytest -q -n auto tests/clients $(ARGS)
@@ -76,7 +79,7 @@ faults: .venv/dev ## let every file operation of the stores fail once (needs Lin
 fuzz: .venv/dev ## feed mutated recordings to every framer and decoder (MINUTES, SEED, TARGET)
 	@$(BIN)/python -m tests.support.fuzzing.run $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SEED),--seed $(SEED)) \
 		$(if $(TARGET),--target $(TARGET)) $(ARGS)
-mutation: .venv/dev ## change core/stream and wire in small ways; a unit test must fail (COUNT, SEED, MINUTES)
+mutation: .venv/dev ## change core/stream and framing in small ways; a unit test must fail (COUNT, SEED, MINUTES)
 	@$(BIN)/python -m tests.support.mutation $(if $(COUNT),--count $(COUNT)) $(if $(SEED),--seed $(SEED)) \
 		$(if $(MINUTES),--minutes $(MINUTES)) $(ARGS)
 postgres: .venv/dev ## test the PostgreSQL store, and lifecycle and client suites on it (installs what is missing)

@@ -19,8 +19,9 @@ from pathlib import Path
 
 from antiphon.config import CapsuleConfig, Config, LogConfig, ServerConfig, StoreConfig, TraceConfig
 from antiphon.server.application import Application
+from antiphon.server.gateway import GatewayProcess
 from antiphon.server.http import HTTPRequest
-from antiphon.server.wiring import open_engine
+from antiphon.server.wiring import open_setup
 
 ROUNDS, REQUESTS, AT_ONCE = 5, 400, 20
 LIMIT = 1.5
@@ -71,14 +72,14 @@ async def measure() -> tuple[float, float]:
     rounds: dict[bool, list[float]] = {False: [], True: []}
     with tempfile.TemporaryDirectory(prefix="antiphon-bench-") as directory:
         config = make_config(directory)
-        async with open_engine(config, {}, lambda entry: None) as engine:
-            application = Application(engine, config)
+        async with open_setup(config, {}, lambda entry: None) as setup:
+            application = Application(GatewayProcess(setup))
             for number in range(ROUNDS + 1):
                 for background, figures in rounds.items():
                     figure = await measure_round(application, background=background)
                     if number:  # the first round warms up
                         figures.append(figure)
-            await application.close()
+            await application.process.close()
     return statistics.median(rounds[False]), statistics.median(rounds[True])
 
 

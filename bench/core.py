@@ -19,12 +19,13 @@ from typing import Any
 
 import msgspec
 
+from antiphon.core.response import Response
 from antiphon.core.stream.machine import ResponseMachine
+from antiphon.core.stream.source import Source
 from antiphon.core.tools.identity import ToolIdentity, ToolIdentityMap
+from antiphon.core.translation.translation import Translation
 from antiphon.dialects.dialect import resolve
-from antiphon.pipeline.bridge import Bridge
-from antiphon.wire.response import Response
-from antiphon.wire.sse import SSEEncoder
+from antiphon.dialects.responses.render import SSEEncoder
 
 SHORT, LONG = 200, 20_000
 LIMIT_US, LIMIT_RATIO = 10.0, 1.5
@@ -76,11 +77,11 @@ def cost_us(kind: str, count: int) -> float:
         now=lambda: 0,
         tools=TOOLS,
     )
-    bridge, encoder = Bridge(machine, resolve("chat")), SSEEncoder()
+    translation, encoder = Translation(machine, Source(resolve("chat"))), SSEEncoder()
     began = time.process_time()
-    encoder.feed(bridge.feed(head))
+    encoder.feed(translation.feed(head))
     for _ in range(count):
-        encoder.feed(bridge.feed(body))
+        encoder.feed(translation.feed(body))
     return (time.process_time() - began) / count * 1e6
 
 

@@ -169,7 +169,7 @@ async def watch(blocks: list[tuple[float, float]]) -> None:
 async def serve_gateway(url: str, provider: str, directory: str) -> None:
     from antiphon.config import Config, ProviderConfig, ServerConfig, StoreConfig, TraceConfig
     from antiphon.server.serve import GatewayServer
-    from antiphon.server.wiring import open_engine
+    from antiphon.server.wiring import open_setup
 
     settings = ProviderConfig(kind=provider, base_url=url, api_keys=["sk-bench"])
     config = Config(
@@ -182,8 +182,8 @@ async def serve_gateway(url: str, provider: str, directory: str) -> None:
     environment = {"XDG_DATA_HOME": directory}
     loop, lines = asyncio.get_running_loop(), asyncio.StreamReader()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
-    async with open_engine(config, environment, lambda entry: None) as engine:
-        gateway = GatewayServer(engine, config)
+    async with open_setup(config, environment, lambda entry: None) as setup:
+        gateway = GatewayServer(setup)
         await gateway.start()
         print(gateway.port, flush=True)
         await lines.readline()  # the gateway is warm

@@ -1,6 +1,8 @@
 """Options of the test run.
 
+`pytest` runs every test; `pytest --quick` (`make test`) those of `tests/support/tiers.py`.
 `pytest --update-golden` rewrites the golden transcripts; review the diff like code.
+`pytest --hypothesis-seed=N` tries other examples of the properties: the same for the same number.
 `pytest --hypothesis-profile=thorough` looks elsewhere each time, and a hundred times as long.
 """
 
@@ -9,13 +11,13 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from collections.abc import Generator
+from collections.abc import AsyncIterator, Generator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.support import corpus, postgres
+from tests.support import corpus, postgres, stores, tiers
 from tests.support.memory_files import use_memory_for_temporary_files
 
 # Bytecode is kept, whatever the environment says: every worker would compile all tests again, and
@@ -29,14 +31,34 @@ use_memory_for_temporary_files()
 # for some of the mangled histories that are made up for it.
 PATIENCE = [HealthCheck.too_slow, HealthCheck.filter_too_much]
 COMMON = settings(deadline=None, suppress_health_check=PATIENCE)
-# The default run tries the same examples each time: a change answers for itself, never for luck.
+# Without a seed, each run tries the same examples: a change answers for itself, never for luck.
 settings.register_profile("default", COMMON, max_examples=30, derandomize=True)
-settings.register_profile("thorough", COMMON, max_examples=5000)
+settings.register_profile("quick", COMMON, max_examples=5, derandomize=True)
+# Where CI is set, Hypothesis tries the same examples whatever the seed, unless it is told not to.
+settings.register_profile("seeded", COMMON, max_examples=30, database=None, derandomize=False)
+settings.register_profile("thorough", COMMON, max_examples=5000, derandomize=False)
 settings.load_profile("default")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="rewrite the golden transcripts")
+    parser.addoption("--quick", action="store_true", help="leave out what `make check` runs alone")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("hypothesis_seed") is not None and not config.option.hypothesis_profile:
+        settings.load_profile("seeded")
+    elif config.option.quick:
+        settings.load_profile("quick")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    return (config.option.quick and tiers.is_for_check_only(collection_path)) or None
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.option.quick and len(items) > tiers.MOST_QUICK_TESTS:
+        raise pytest.UsageError(tiers.too_many(len(items)))
 
 
 @pytest.hookimpl(wrapper=True)
@@ -54,7 +76,12 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say what a run of the corpus tests or the golden tests had to replay."""
+    """Say what a run of the corpus tests or the golden tests had to replay, and the seed."""
+    seed = terminalreporter.config.getoption("hypothesis_seed")
+    if seed is not None:
+        terminalreporter.write_line(
+            f"Properties had the seed {seed}: pytest --hypothesis-seed={seed}"
+        )
     paths = [Path(arg.partition("::")[0]).name for arg in terminalreporter.config.args]
     if {"tests", "contract", "golden"} & set(paths):
         terminalreporter.write_line(corpus.summary(Path(__file__).parent / "golden"))
@@ -68,6 +95,13 @@ def pytest_sessionfinish() -> None:
 def anyio_backend() -> str:
     """Asynchronous tests run on asyncio, as the gateway does."""
     return "asyncio"
+
+
+@pytest.fixture
+async def open_memory() -> AsyncIterator[stores.OpenMemory]:
+    """Opens stores in memory, which are closed after the test."""
+    async with stores.stores_in_memory() as opener:
+        yield opener
 
 
 @pytest.fixture(scope="session")

@@ -15,12 +15,14 @@ from typing import Any
 import jsonschema_rs
 import pytest
 import yaml
+from packaging.requirements import Requirement
 
 from antiphon.cli import serve
 from antiphon.config import Config
 from antiphon.config.load import load_config, parse_config
 from antiphon.server.routes import EXACT
 from antiphon.server.serve import _TERMINAL_EVENTS_S
+from deploy.lock import EXTRAS, list_requirements
 from tests.support.kubernetes_schema import SCHEMAS
 
 DEPLOY = Path(__file__).parents[1] / "deploy"
@@ -183,3 +185,52 @@ def test_nginx_passes_the_api_alone_unbuffered_and_no_larger_bodies_than_the_gat
     assert int(read_s) > config.server.keepalive_s
     assert "non_idempotent" not in NGINX  # a request would be paid for twice
     assert "keepalive" not in NGINX.replace("keep-alive", "")  # see tests/cluster/test_deploy.py
+
+
+# The lock file
+
+
+def read_lock() -> dict[str, tuple[str, int]]:
+    """Version and number of hashes of each package."""
+    text = (DEPLOY / "requirements.lock").read_text()
+    lines = [line for line in text.replace("\\\n", "").splitlines() if not line.startswith("#")]
+    pattern = r"([a-z0-9.-]+)==(\S+)((?: +--hash=sha256:[0-9a-f]{64})+)"
+    packages = [re.fullmatch(pattern, line) for line in lines]
+    return {found[1]: (found[2], found[3].count("--hash")) for found in packages if found}
+
+
+def test_the_lock_file_has_every_package_of_the_image_with_its_hash() -> None:
+    text = (DEPLOY / "requirements.lock").read_text()
+    lock = read_lock()
+    assert len(lock) == text.count("==") > 20
+    for requirement in map(Requirement, list_requirements()):
+        version, hashes = lock[requirement.name]
+        assert requirement.specifier.contains(version), requirement
+        assert 1 <= hashes <= 2
+
+
+def test_the_image_installs_nothing_but_the_packages_of_the_lock_file() -> None:
+    commands = re.findall(r"python -m pip (\w+) (.*)", CONTAINER)
+    assert [name for name, _ in commands] == ["download", "install", "wheel", "install"]
+    assert "--require-hashes --requirement requirements.lock" in commands[0][1]
+    assert all("--no-index" in options for _, options in commands[1:])
+    extras = re.search(r"antiphon\[([a-z,]+)\]", CONTAINER)
+    assert extras
+    assert tuple(extras[1].split(",")) == EXTRAS
+
+
+# The systemd unit
+
+
+def test_the_unit_gives_up_what_the_gateway_does_not_need() -> None:
+    settings = dict(re.findall(r"^(\w+)=(.*)$", UNIT, re.MULTILINE))
+    for name in (
+        *("LockPersonality", "MemoryDenyWriteExecute", "NoNewPrivileges", "PrivateDevices"),
+        *("PrivateTmp", "PrivateUsers", "ProtectClock", "ProtectControlGroups", "ProtectHome"),
+        *("ProtectHostname", "ProtectKernelLogs", "ProtectKernelModules", "RestrictNamespaces"),
+        *("ProtectKernelTunables", "RestrictRealtime", "RestrictSUIDSGID"),
+    ):
+        assert settings[name] == "yes", name
+    assert settings["CapabilityBoundingSet"] == ""
+    assert settings["UMask"] == "0077"
+    assert "SystemCallFilter=@system-service\nSystemCallFilter=~@privileged\n" in UNIT

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import pytest
 from msgspec import NODEFAULT, Struct
 
 from antiphon.config import (
@@ -34,15 +33,17 @@ from antiphon.config import (
     VisionConfig,
     parse_config,
 )
-from antiphon.core.filters import order, web_search
-from antiphon.core.freeform import grammar_limits
+from antiphon.core.filters import markup
+from antiphon.core.freeform import grammar
 from antiphon.core.structured_output import json_schema
+from antiphon.core.translation import filters, translation
+from antiphon.core.web_search import filter as web_search
 from antiphon.engine.media import image_description
 from antiphon.engine.routing import make_router
-from antiphon.pipeline import bridge
-from antiphon.pipeline.pipeline import build_pipeline
 from antiphon.providers.registry import SPECS, build_providers
+from antiphon.stages.pipeline import build_pipeline
 from tests.support.request_path import MODELS, count_request_path
+from tests.support.tables import table
 from tests.test_layers import CORE_PACKAGES, LAYERS, PURE
 
 ROOT = Path(__file__).parents[1]
@@ -106,7 +107,7 @@ def format_default(field: msgspec.structs.FieldInfo) -> str:
     return f"`{value:_}`" if is_long else f"`{value}`"
 
 
-@pytest.mark.parametrize(("section", "kind"), TABLES.items(), ids=list(TABLES))
+@table(("section", "kind"), TABLES.items(), ids=list(TABLES))
 def test_every_key_is_documented_with_its_default(section: str, kind: type[Struct]) -> None:
     fields = [field for field in msgspec.structs.fields(kind) if field.name != "source"]
     assert read_documented_keys(section) == {field.name: format_default(field) for field in fields}
@@ -120,9 +121,7 @@ def test_the_example_is_a_valid_configuration() -> None:
     assert router.resolve("gpt-5.5-mini").provider.name == "local"
 
 
-@pytest.mark.parametrize(
-    "page", [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))], ids=lambda page: page.stem
-)
+@table("page", [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))], ids=lambda page: page.stem)
 def test_every_variable_in_a_configuration_is_one_that_is_replaced(page: Path) -> None:
     blocks = re.findall(r"```toml\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
     assert [found for block in blocks for found in re.findall(r"\$\w+", block)] == []
@@ -136,7 +135,7 @@ def test_every_api_key_variable_is_listed() -> None:
 # --- stages ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("page", STAGES, ids=lambda page: page.stem)
+@table("page", STAGES, ids=lambda page: page.stem)
 def test_a_stage_page_has_the_common_headings(page: Path) -> None:
     headings = re.findall(r"^## (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
     assert headings == "Mission, Input, Output, Side effects, Invariants, Extension points".split(
@@ -144,7 +143,7 @@ def test_a_stage_page_has_the_common_headings(page: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("page", STAGES, ids=lambda page: page.stem)
+@table("page", STAGES, ids=lambda page: page.stem)
 def test_a_stage_page_names_code_that_exists(page: Path) -> None:
     [line] = re.findall(r"^Code: (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
     files = [name for name in re.findall(r"`([^`]+)`", line) if "/" in name]
@@ -159,10 +158,10 @@ def test_the_index_of_stages_has_every_page() -> None:
 
 
 def test_every_stage_has_its_page() -> None:
-    """A stage is a class of pipeline that derives from `Stage`."""
+    """A stage is a class of stages that derives from `Stage`."""
     stages = {
         node.name
-        for path in (SOURCE / "pipeline").glob("*.py")
+        for path in (SOURCE / "stages").glob("*.py")
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.ClassDef) and any("Stage" in ast.unparse(b) for b in node.bases)
     }
@@ -205,7 +204,8 @@ def test_the_order_of_core_packages_is_the_one_that_is_enforced() -> None:
 
 def test_the_table_of_filters_has_every_filter() -> None:
     rows = re.findall(r"^\| `(\w+Filter)` \| `([\w/]+\.py)`", ARCHITECTURE, re.MULTILINE)
-    made = set(re.findall(r"(\w+Filter)(?:\(|\.of\()", inspect.getsource(order)))
+    source = inspect.getsource(markup) + inspect.getsource(filters)
+    made = set(re.findall(r"(\w+Filter)(?:\(|\.of\()", source))
     assert {name for name, _ in rows} == made
     for name, module in rows:
         assert f"class {name}(" in (SOURCE / module).read_text(encoding="utf-8")
@@ -213,11 +213,13 @@ def test_the_table_of_filters_has_every_filter() -> None:
 
 def test_a_request_touches_no_more_than_the_page_states(tmp_path: Path) -> None:
     """How often the network is read depends on timing: a few switches more are the same figure."""
-    rows = re.findall(r"^\| .*, now \| (\d+) \| (\d+) \|$", ARCHITECTURE, re.MULTILINE)
-    for model, (files, switches) in zip(MODELS, rows, strict=True):
+    row = r"^\| .*, now \| (\d+) \| (\d+) \| (\d+) \|$"
+    rows = re.findall(row, ARCHITECTURE, re.MULTILINE)
+    for model, (files, switches, classes) in zip(MODELS, rows, strict=True):
         path = asyncio.run(count_request_path(tmp_path, model))
         assert len(path.files) <= int(files)
         assert path.switches <= int(switches) * 1.05
+        assert len(path.classes) <= int(classes)
 
 
 # --- limits ---------------------------------------------------------------------------------------
@@ -228,15 +230,15 @@ LIMITS = [
         f"at most {web_search._MAX_SEARCHES} searches in {web_search._MAX_ROUNDS} rounds",
     ),
     ("web-search.md", f"at most {web_search._MAX_QUERIES} queries"),
-    ("freeform-tools.md", f"characters in a grammar | {grammar_limits.MAX_CHARACTERS:,} |"),
-    ("freeform-tools.md", f"repetitions in it | {grammar_limits.MAX_MARKS} |"),
+    ("freeform-tools.md", f"characters in a grammar | {grammar.MAX_CHARACTERS:,} |"),
+    ("freeform-tools.md", f"repetitions in it | {grammar.MAX_MARKS} |"),
     ("structured-output.md", f"size of a schema is {json_schema.MAX_BYTES // 1024} KB"),
     ("configuration.md", f"at most {image_description._MAX_PER_REQUEST} descriptions"),
-    ("stages/bridge.md", f"never more than {bridge._MAX_ROUNDS} further rounds"),
+    ("stages/translation.md", f"never more than {translation._MAX_ROUNDS} further rounds"),
 ]
 
 
-@pytest.mark.parametrize(("page", "text"), LIMITS, ids=[text for _, text in LIMITS])
+@table(("page", "text"), LIMITS, ids=[text for _, text in LIMITS])
 def test_a_limit_on_a_page_is_the_one_in_the_code(page: str, text: str) -> None:
     assert text in (DOCS / page).read_text(encoding="utf-8")
 
@@ -264,12 +266,12 @@ def test_the_index_of_decisions_has_every_record_with_its_title() -> None:
 # --- words, files and links -----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@table("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_a_page_has_no_metaphors(page: Path) -> None:
     assert METAPHORS.findall(page.read_text(encoding="utf-8")) == []
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@table("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_file_that_a_page_names_exists(page: Path) -> None:
     """By its path from the root, or below `src/antiphon`, or by its bare name."""
     if page in NAMES_OTHER_FILES:
@@ -288,7 +290,7 @@ def make_anchor(heading: str) -> str:
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@table("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_link_resolves(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     dead = []

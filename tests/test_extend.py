@@ -29,7 +29,7 @@ def blocks(language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)
 
 
-PROVIDER, DIALECT, STAGE = blocks("python")
+PROVIDER, DIALECT, STAGE, MASK = blocks("python")
 PROVIDER_PROJECT, DIALECT_PROJECT, STAGE_PROJECT, PIPELINE = blocks("toml")
 ASK = """
 import json, sys
@@ -95,6 +95,51 @@ async def test_a_dialect_is_found_by_its_entry_point(tmp_path: Path) -> None:
     }
 
 
+REPLAY = """
+import json, sys
+import antiphon
+
+recording = b'{"text": "Hello "}\\n{"text": "there"}\\n{"finishReason": "stop"}\\n'
+events = antiphon.replay(recording, dialect="lines")
+with open(sys.argv[1], "wb") as file:
+    file.write(recording)
+from antiphon.cli.main import main
+assert main(["replay", "--dialect", "lines", sys.argv[1]]) == 0
+print(json.dumps([event["type"] for event in events]))
+"""
+
+
+async def test_a_recording_in_the_dialect_of_a_package_is_replayed(tmp_path: Path) -> None:
+    install_project(tmp_path, DIALECT_PROJECT, DIALECT)
+    *by_command, by_library = (
+        await run("-c", REPLAY, tmp_path / "recording", path=tmp_path)
+    ).splitlines()
+    kinds = [json.loads(line)["type"] for line in by_command]
+    assert json.loads(by_library) == kinds
+    assert (kinds[0], kinds[-1]) == ("response.created", "response.completed")
+
+
+async def test_a_provider_sets_how_streams_of_a_dialect_end(tmp_path: Path) -> None:
+    """`implied_finish` is for servers that never send a finish reason."""
+    source = DIALECT.replace('dialect="lines",', 'dialect="lines", implied_finish="stop",')
+    assert source != DIALECT
+    install_project(tmp_path, DIALECT_PROJECT, source)
+    async with upstream(send_lines({"text": "Hello there"})) as server:
+        config = f'[providers.liner]\nbase_url = "{server.url}"\n'
+        streamed, *_ = await ask(tmp_path, "liner/any", config, "Hi", LINER_API_KEY="k")
+    assert (text_of(streamed), streamed["status"]) == ("Hello there", "completed")
+
+
+async def test_the_page_imports_nothing_but_the_facades() -> None:
+    imported = {
+        line.split()[1]
+        for block in (PROVIDER, DIALECT)
+        for line in block.splitlines()
+        if line.startswith(("import ", "from "))
+    }
+    assert imported == {"antiphon.dialect", "msgspec"}
+
+
 async def test_a_line_that_the_dialect_cannot_read_fails_the_response(tmp_path: Path) -> None:
     install_project(tmp_path, DIALECT_PROJECT, DIALECT)
     script = send_lines({"text": "Hello "}, {"surprise": 1}, {"finishReason": "stop"})
@@ -109,10 +154,19 @@ async def test_a_stage_is_found_by_its_entry_point(tmp_path: Path) -> None:
     streamed, whole, kinds, _ = await ask(tmp_path, "echo/echo", PIPELINE, "my key is sk-1")
     for response in (streamed, whole):
         assert response["status"] == "failed"
-        assert response["error"]["message"].startswith("The answer was withheld")
+        assert response["error"]["message"].startswith("The response was withheld")
     assert kinds[-1] == "response.failed"
     streamed, whole, *_ = await ask(tmp_path, "echo/echo", PIPELINE, "no key here")
     assert (streamed["status"], whole["status"]) == ("completed", "completed")
+
+
+async def test_a_stage_that_must_not_let_text_through_sees_every_batch(tmp_path: Path) -> None:
+    project = STAGE_PROJECT.replace("withhold", "mask").replace("WithholdKeys", "MaskDigits")
+    install_project(tmp_path, project, MASK)
+    config = PIPELINE.replace("withhold", "mask")
+    for response in (await ask(tmp_path, "echo/echo", config, "my PIN is 1234"))[:2]:
+        assert text_of(response) == "my PIN is ••••"
+        assert response["output_text"] == "my PIN is ••••"
 
 
 def answer_either(document: dict[str, Any]) -> Script:

@@ -48,9 +48,9 @@ NOT_OURS: dict[str, str] = {
     "providers/registry.py: _find_spec: installed_plugins().problems.get(kind, unknown)": "see"
     " providers/plugin.py",
     "search/searcher.py: __call__: str(found[0])": "a search error: see that section",
-    "pipeline/pipeline.py: _fail: self._describe(fault)": DESCRIBED,
-    "server/endpoints/responses.py: shutdown_response: describe(fault, caller.locale)": DESCRIBED,
-    "server/errors.py: internal_error_response: message": DESCRIBED,
+    "stages/pipeline.py: _fail: self._describe(fault)": DESCRIBED,
+    "server/errors.py: shutting_down: describe(fault, caller.locale)": DESCRIBED,
+    "server/errors.py: _internal_problem: describe(fault, locale)": DESCRIBED,
 }
 
 # Error classes that are only derived from.

@@ -14,6 +14,7 @@ import msgspec
 import pytest
 
 import antiphon
+from tests.support.tables import table
 
 
 def started(*tools: antiphon.ToolIdentity) -> antiphon.ResponseMachine:
@@ -116,7 +117,7 @@ def test_start_produces_created_and_in_progress() -> None:
     assert types(antiphon.ResponseMachine().start()) == ["created", "in_progress"]
 
 
-@pytest.mark.parametrize("method", EVENTS)
+@table("method", EVENTS)
 def test_a_method_produces_its_events_and_finish_closes_what_is_open(method: str) -> None:
     call, expected = EVENTS[method]
     machine = started()
@@ -157,15 +158,15 @@ CALLS: dict[str, Callable[[antiphon.ResponseMachine], object]] = {
 }
 
 
-@pytest.mark.parametrize("method", CALLS)
+@table("method", CALLS)
 def test_output_before_the_start_is_an_error(method: str) -> None:
     machine = antiphon.ResponseMachine()
     assert code_of(lambda: CALLS[method](machine)) == "bridge.stream.output_before_start"
     assert machine.phase is antiphon.Phase.IDLE
 
 
-@pytest.mark.parametrize("method", CALLS)
-@pytest.mark.parametrize("ending", ["stop", "length", "network_error"])
+@table("method", CALLS)
+@table("ending", ["stop", "length", "network_error"])
 def test_a_delta_after_the_end_is_an_error(method: str, ending: str) -> None:
     machine = started()
     machine.finish(ending)
@@ -249,7 +250,7 @@ def test_the_snapshot_is_always_current() -> None:
 SERVER_ERROR = "server_error"
 
 
-@pytest.mark.parametrize(
+@table(
     ("reason", "status", "incomplete", "error"),
     [
         ("stop", "completed", None, None),
@@ -327,8 +328,8 @@ def test_the_arguments_of_shells_become_actions() -> None:
     assert (local["action"]["command"], local["action"]["env"]) == (["ls"], {"A": "1"})
 
 
-@pytest.mark.parametrize("kind", [kind for kind in RESTORED if kind != "function"])
-@pytest.mark.parametrize("arguments", ["not json", "[]", "{}"])
+@table("kind", [kind for kind in RESTORED if kind != "function"])
+@table("arguments", ["not json", "[]", "{}"])
 def test_a_call_that_does_not_parse_stays_a_function_call(kind: str, arguments: str) -> None:
     tool = antiphon.ToolIdentity("theirs", "mine", kind)  # type: ignore[arg-type]
     call = antiphon.ProviderCall("x", "call_1", "theirs", arguments)
@@ -388,7 +389,7 @@ BAD: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("case", GOOD)
+@table("case", GOOD)
 def test_a_valid_mapping_becomes_deltas(case: str) -> None:
     mapping, deltas = GOOD[case]
     assert antiphon.parse_delta(mapping) == deltas
@@ -401,7 +402,7 @@ def test_an_error_becomes_a_failure_with_a_classified_fault() -> None:
     assert types(started().feed(failure)) == ["failed"]
 
 
-@pytest.mark.parametrize("case", BAD)
+@table("case", BAD)
 def test_an_invalid_mapping_is_an_invalid_transition(case: str) -> None:
     assert code_of(lambda: antiphon.parse_delta(BAD[case])) == "bridge.stream.invalid_transition"
 

@@ -15,6 +15,7 @@ from antiphon.cli.main import _make_parser
 from antiphon.config import parse_config
 from antiphon.engine.routing import make_router
 from antiphon.providers.registry import build_providers
+from tests.support.tables import table
 
 PAGES = sorted((Path(__file__).parents[1] / "docs" / "tutorials").glob("*.md"))
 
@@ -48,7 +49,7 @@ def test_a_configuration_is_valid(page: str, block: str) -> None:
     assert make_router(config, build_providers(config, variables)).names()
 
 
-@pytest.mark.parametrize(("page", "line"), COMMANDS)
+@table(("page", "line"), COMMANDS)
 def test_a_command_has_the_options_it_is_shown_with(page: str, line: str) -> None:
     words = shlex.split(line, comments=True)[1:]
     if words[0] == "codex":

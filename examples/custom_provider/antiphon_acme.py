@@ -6,9 +6,7 @@ ACME_API_KEY is set. docs/add-a-provider.md explains every field.
 
 from __future__ import annotations
 
-from antiphon.core.plan.plan import Capabilities
-from antiphon.dialects.chat.quirks import ChatQuirks
-from antiphon.providers.spec import Model, Spec
+from antiphon.dialect import Capabilities, ChatQuirks, Model, Spec
 
 SPEC = Spec(
     name="acme",

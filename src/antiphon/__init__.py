@@ -20,9 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from antiphon.config import Config
-    from antiphon.core.faults.classify import classify
-    from antiphon.core.faults.fault import ProviderFault
-    from antiphon.core.stream.deltas import (
+    from antiphon.core.deltas import (
         Delta,
         Failure,
         Finish,
@@ -33,12 +31,15 @@ if TYPE_CHECKING:
         Usage,
         parse_delta,
     )
+    from antiphon.core.faults.classify import classify
+    from antiphon.core.faults.fault import ProviderFault
     from antiphon.core.stream.finish import map_finish_reason
     from antiphon.core.stream.machine import ResponseMachine
     from antiphon.core.stream.phase import Phase
     from antiphon.core.structured_output.contract import OutputContract
     from antiphon.core.tools.identity import ToolIdentity, ToolIdentityMap
     from antiphon.core.tools.restore import ProviderCall, restore_tool_call
+    from antiphon.dialects.responses.render import SSEEncoder, event_to_dict
     from antiphon.errors import (
         AntiphonError,
         AuthenticationFailed,
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
         RequestRejected,
         UpstreamError,
     )
+    from antiphon.framing.sse import SSEDecoder
     from antiphon.library.aiohttp_app import aiohttp_app
     from antiphon.library.asgi import asgi_app
     from antiphon.library.blocking import BlockingGateway, BlockingStream, open_blocking, run
@@ -64,8 +66,7 @@ if TYPE_CHECKING:
     from antiphon.library.replay import replay
     from antiphon.library.response_stream import ResponseStream
     from antiphon.library.translator import OutboundRequest, Translator
-    from antiphon.pipeline.stage import Batch, Stage
-    from antiphon.wire.sse import SSEDecoder, SSEEncoder, event_to_dict
+    from antiphon.stages.stage import Batch, Stage
 
 __version__ = "0.1.0"
 
@@ -74,7 +75,7 @@ _MODULES = {
     "antiphon.config": "Config",
     "antiphon.core.faults.classify": "classify",
     "antiphon.core.faults.fault": "ProviderFault",
-    "antiphon.core.stream.deltas": (
+    "antiphon.core.deltas": (
         "Delta Failure Finish Reasoning Refusal Text ToolCall Usage parse_delta"
     ),
     "antiphon.core.stream.finish": "map_finish_reason",
@@ -96,8 +97,9 @@ _MODULES = {
     "antiphon.library.replay": "replay",
     "antiphon.library.response_stream": "ResponseStream",
     "antiphon.library.translator": "OutboundRequest Translator",
-    "antiphon.pipeline.stage": "Batch Stage",
-    "antiphon.wire.sse": "SSEDecoder SSEEncoder event_to_dict",
+    "antiphon.stages.stage": "Batch Stage",
+    "antiphon.dialects.responses.render": "SSEEncoder event_to_dict",
+    "antiphon.framing.sse": "SSEDecoder",
 }
 _NAMES = {
     name: (module, attribute or name)

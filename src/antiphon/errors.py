@@ -18,7 +18,9 @@ Errors that reach a client, an operator or a caller of the library:
     - ChainCycle             previous_response_cycle: a response of the chain is its own ancestor
     - ChainTooDeep           previous_response_chain_too_deep: the chain exceeds the limit
     - ChainUnfinished        previous_response_not_finished: a response of the chain has not ended
+    - HistoryTooLarge        history_too_large: what the request continues exceeds [store]
     - LimitExceeded          rate_limit_exceeded, insufficient_quota: a limit of the client key
+    - Refused                the reason is not the content: an unknown path, a shutdown
   - ConfigError            config.invalid: antiphon.toml is invalid, with file, line and key
   - StoreError             store.failed: a store cannot be opened, read or written
     - StoreDamaged           store.damaged: the content of a database file is damaged
@@ -56,7 +58,7 @@ Internal errors, which one module raises and its caller always catches:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:  # errors.py is the lowest layer: at run time it imports nothing of Antiphon
     from antiphon.core.faults.fault import ProviderFault
@@ -146,6 +148,8 @@ class InvalidRequest(AntiphonError):
     """A client's request is invalid; `param` names the parameter."""
 
     code = "invalid_value"
+    headers: Mapping[str, str] = {}
+    """Headers of the HTTP response."""
 
     def __init__(
         self,
@@ -226,6 +230,24 @@ class ChainUnfinished(InvalidRequest):
         self.response_id = response_id
 
 
+class HistoryTooLarge(InvalidRequest):
+    """The stored history that a request continues exceeds a limit of `[store]`."""
+
+    def __init__(
+        self,
+        maximum: int,
+        unit: Literal["bytes", "items"],
+        param: str = "previous_response_id",
+    ) -> None:
+        super().__init__(
+            f"The stored history has more than {maximum:,} {unit} (`max_history_{unit}` in"
+            ' [store]), the maximum of this server. Send `truncation`: "auto" to leave out its'
+            " oldest turns, or continue from a summary of it (`POST /v1/responses/compact`).",
+            param=param,
+            code="history_too_large",
+        )
+
+
 class LimitExceeded(InvalidRequest):
     """A client key has reached one of its limits (`[limits.NAME]`)."""
 
@@ -236,6 +258,25 @@ class LimitExceeded(InvalidRequest):
         super().__init__(message, code=code, status=429, kind=kind)
         self.headers = headers
         self.permanent = permanent
+
+
+class Refused(InvalidRequest):
+    """A request is refused for a reason that is not its content, such as an unknown path."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        status: int,
+        code: str | None = None,
+        kind: str = "invalid_request_error",
+        headers: Mapping[str, str] | None = None,
+        close_connection: bool = False,
+    ) -> None:
+        """`close_connection`: the client must connect elsewhere."""
+        super().__init__(message, code=code, status=status, kind=kind)
+        self.headers = headers or {}
+        self.close_connection = close_connection
 
 
 class StoreError(AntiphonError):

@@ -14,7 +14,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from antiphon.runs.lease import PROCESS_LOST
+from antiphon.runs.recovery import PROCESS_LOST
 from tests.support.cluster.cluster import LEASE_S, Cluster, run_cluster
 from tests.support.cluster.gateway_process import LIMITED_COUNT
 from tests.support.cluster.http_client import TERMINAL, decode, open_client, read_frames, send

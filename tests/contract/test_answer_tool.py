@@ -6,21 +6,21 @@ import json
 from functools import partial
 from typing import Any
 
-import msgspec
-import pytest
 from msgspec import structs
 
-from antiphon.core.filters.structured_output import StructuredOutputFilter
 from antiphon.core.history.capsule import Sealer
+from antiphon.core.plan.next_round import FinishedRound, plan_next_round
 from antiphon.core.plan.plan import Plan
-from antiphon.core.planning.make_plan import make_plan
-from antiphon.core.planning.next_round import FinishedRound, plan_next_round
-from antiphon.pipeline.bridge import Bridge
-from antiphon.wire.request import Request
+from antiphon.core.stream.source import Source
+from antiphon.core.structured_output.filter import StructuredOutputFilter
+from antiphon.core.translation.translation import Round, Translation
 from tests.support.machines import documents, machine
+from tests.support.plans import make_plan
+from tests.support.request_body import parse_body
 from tests.support.scripted_providers.scripted_provider import ScriptedProvider
 from tests.support.scripted_providers.session import Call, Turn
 from tests.support.scripted_providers.table import SCRIPTED_PROVIDERS
+from tests.support.tables import table
 
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -37,9 +37,7 @@ LOOK: dict[str, Any] = {
 ULM = '{"city":"Ulm","days":2}'
 FORCED = ("tool_choice", "toolChoice", "toolConfig")
 
-every_scripted_provider = pytest.mark.parametrize(
-    "scripted", SCRIPTED_PROVIDERS.values(), ids=SCRIPTED_PROVIDERS
-)
+every_scripted_provider = table("scripted", SCRIPTED_PROVIDERS.values(), ids=SCRIPTED_PROVIDERS)
 
 
 def planned(
@@ -55,7 +53,7 @@ def planned(
         forced_choice_stops_thinking=False,
     )
     return make_plan(
-        Request.parse(json.dumps(body).encode()),
+        parse_body(json.dumps(body).encode()),
         [],
         provider=scripted.name,
         model="m",
@@ -64,9 +62,9 @@ def planned(
 
 
 @every_scripted_provider
-@pytest.mark.parametrize("schema", [SCHEMA, ARRAY], ids=["an object", "an array"])
-@pytest.mark.parametrize("tools", [[], [LOOK]], ids=["alone", "beside a tool"])
-@pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
+@table("schema", [SCHEMA, ARRAY], ids=["an object", "an array"])
+@table("tools", [[], [LOOK]], ids=["alone", "beside a tool"])
+@table("stream", [True, False], ids=["streamed", "whole"])
 def test_the_answer_tool_is_declared_and_has_to_be_called(
     scripted: ScriptedProvider, schema: dict[str, Any], tools: list[dict[str, Any]], stream: bool
 ) -> None:
@@ -84,23 +82,22 @@ def test_the_answer_tool_is_declared_and_has_to_be_called(
 
 
 @every_scripted_provider
-@pytest.mark.parametrize("text", ['{"city": 7, "days": 1}', "{}"])
+@table("text", ['{"city": 7, "days": 1}', "{}"])
 def test_an_invalid_answer_is_repaired_in_the_same_thread(
     scripted: ScriptedProvider, text: str
 ) -> None:
     plan = planned(scripted, SCHEMA, [LOOK])
-    desk = StructuredOutputFilter.of(plan)
-    assert desk is not None
-    bridge = Bridge(machine(()), scripted.dialect, [desk])
+    answer_filter = StructuredOutputFilter(plan.contract)
+    translation = Translation(machine(()), Source(scripted.dialect), [answer_filter])
     turn = Turn(number=1, calls=(Call("answer_trip", text, ""),))
-    bridge.feed(scripted.stream_bytes(turn))
-    bridge.close()
-    assert bridge.follow_up is not None
-    items = tuple(msgspec.to_builtins(item) for item in bridge.round_items)
+    translation.feed(scripted.stream_bytes(turn))
+    translation.close()
+    wanted = translation.next
+    assert isinstance(wanted, Round)
     sealer = Sealer(["a key"], new_nonce=bytes, now=lambda: 1)
     then = plan_next_round(
         plan,
-        FinishedRound(items, bridge.follow_up),
+        FinishedRound(wanted.items, wanted.follow_up),
         issuer=scripted.name,
         unseal=partial(sealer.open, "local"),
     )
@@ -108,11 +105,11 @@ def test_an_invalid_answer_is_repaired_in_the_same_thread(
     body = scripted.dialect.encode(then, stream=True).body
     assert scripted.problems(body) == []
     assert "does not have the form" in body.decode()
-    bridge.begin_next_round()
-    bridge.use_dialect(scripted.dialect)
+    translation.begin_round()
+    translation.read_from(Source(scripted.dialect))
     right = Turn(number=2, calls=(Call("answer_trip", ULM, ""),))
-    events = bridge.feed(scripted.stream_bytes(right))
-    [*_, ending] = documents([*events, *bridge.close()])
+    events = translation.feed(scripted.stream_bytes(right))
+    [*_, ending] = documents([*events, *translation.close()])
     [message] = [item for item in ending["response"]["output"] if item["type"] == "message"]
     assert json.loads(message["content"][0]["text"]) == json.loads(ULM)
     assert ending["type"] == "response.completed"

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
+from antiphon.core.deltas import Extra, Failure
 from antiphon.core.plan.plan import Plan
-from antiphon.core.stream.deltas import Extra, Failure
 from antiphon.dialects.anthropic.encode import encode
 from antiphon.dialects.anthropic.quirks import AnthropicQuirks
 from tests.support.corpus import ABSENT, Case, cases

@@ -17,13 +17,15 @@ from hypothesis import assume, given
 from typing_extensions import is_typeddict
 
 from antiphon import replay
-from antiphon.core.plan.plan import Plan, ToolDeclaration
+from antiphon.core.plan.plan import Plan
 from antiphon.core.structured_output.contract import OutputContract
+from antiphon.core.tools.declaration import ToolDeclaration
 from antiphon.dialects.anthropic.encode import encode
 from antiphon.dialects.anthropic.quirks import AnthropicQuirks
 from tests.property.test_anthropic_history import SEES, Memory, memories, plans, quirks, remembered
 from tests.property.test_history import any_items, read
 from tests.support.corpus import ABSENT, Case, cases
+from tests.support.recordings import every
 
 Document = dict[str, Any]
 
@@ -147,7 +149,7 @@ def accumulate(data: bytes) -> Document:
 
 
 @pytest.mark.skipif(not STREAMS, reason=ABSENT)
-@pytest.mark.parametrize("case", STREAMS, ids=lambda case: case.id)
+@every(STREAMS)
 def test_the_package_reads_a_stream_as_we_do(case: Case) -> None:
     message = accumulate(case.data)
     streamed = replay(case.data, dialect="anthropic")[-1]["response"]

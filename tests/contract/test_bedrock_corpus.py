@@ -7,7 +7,7 @@ import random
 import pytest
 
 from antiphon import replay
-from antiphon.core.stream.deltas import Extra
+from antiphon.core.deltas import Extra
 from tests.support.corpus import ABSENT, Case, cases
 from tests.support.recordings import answers, deltas_of, every, final, parts_of, streams
 from tests.support.reference_readers.bedrock import read

@@ -10,16 +10,15 @@ from antiphon.core.plan.plan import Plan
 from tests.support import captured_requests as captured
 from tests.support.scripted_providers.scripted_provider import ScriptedProvider
 from tests.support.scripted_providers.table import SCRIPTED_PROVIDERS
+from tests.support.tables import table
 
 BODIES = captured.bodies()
 
 pytestmark = pytest.mark.skipif(not BODIES, reason=captured.ABSENT)
 
 
-@pytest.mark.parametrize("scripted", SCRIPTED_PROVIDERS.values(), ids=SCRIPTED_PROVIDERS.keys())
-@pytest.mark.parametrize(
-    "inputs", [{"text"}, {"text", "image"}], ids=lambda kinds: "+".join(sorted(kinds))
-)
+@table("scripted", SCRIPTED_PROVIDERS.values(), ids=SCRIPTED_PROVIDERS.keys())
+@table("inputs", [{"text"}, {"text", "image"}], ids=lambda kinds: "+".join(sorted(kinds)))
 def test_every_captured_history_renders_to_a_valid_request(
     scripted: ScriptedProvider, inputs: set[str]
 ) -> None:

@@ -18,12 +18,14 @@ import pytest
 from antiphon.config import Config, ProviderConfig
 from antiphon.core.history.capsule import Unopened
 from antiphon.core.plan.plan import Plan
-from antiphon.core.planning.make_plan import make_plan
+from antiphon.core.request import Request
+from antiphon.dialects.responses.create_response import create_response
 from antiphon.errors import InvalidRequest
 from antiphon.providers.registry import Provider, build_providers
-from antiphon.wire.request import Request
-from antiphon.wire.response_from_request import create_response
 from tests.support import captured_requests as captured
+from tests.support.plans import make_plan
+from tests.support.request_body import parse_body
+from tests.support.tables import table
 
 Steps = tuple[str | int, ...]
 
@@ -72,7 +74,7 @@ def provider(dialect: str) -> Provider:
 
 
 def planned(body: Mapping[str, Any], dialect: str) -> tuple[Request, Plan]:
-    request = Request.parse(json.dumps(body).encode())
+    request = parse_body(json.dumps(body).encode())
     model = TARGETS[dialect][1]
     return request, make_plan(
         request,
@@ -192,7 +194,7 @@ def test_there_are_leaves_of_many_kinds() -> None:
     assert len(kinds()) > 200
 
 
-@pytest.mark.parametrize("dialect", TARGETS)
+@table("dialect", TARGETS)
 def test_every_leaf_of_a_codex_request_is_accounted_for(dialect: str) -> None:
     lost = [
         f"{kind} ({name})"

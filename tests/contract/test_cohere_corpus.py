@@ -6,8 +6,8 @@ import json
 
 import pytest
 
+from antiphon.core.deltas import Extra
 from antiphon.core.plan.plan import Plan
-from antiphon.core.stream.deltas import Extra
 from antiphon.dialects.cohere.encode import encode
 from tests.support.corpus import ABSENT, Case, cases
 from tests.support.recordings import answers, deltas_of, every, history_of

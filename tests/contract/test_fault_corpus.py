@@ -12,6 +12,7 @@ from antiphon.core.faults.fault import ProviderFault
 from antiphon.core.faults.messages import TEXTS, describe
 from antiphon.dialects.dialect import resolve
 from tests.support.corpus import ABSENT, Case, cases
+from tests.support.tables import table
 
 INVALID = ("invalid_request", "invalid_request", False, "request")
 TOO_LONG = ("context_length", "context_length_exceeded", False, "request")
@@ -116,7 +117,7 @@ def test_every_recorded_error_has_been_judged() -> None:
     assert {case.id for case in RECORDINGS.values() if is_error(case)} == set(EXPECTED)
 
 
-@pytest.mark.parametrize("case_id", sorted(EXPECTED))
+@table("case_id", sorted(EXPECTED))
 def test_a_recorded_error_is_classified_as_judged(case_id: str) -> None:
     judged = {(f.type, f.code, f.retryable, f.scope) for f in faults(RECORDINGS[case_id])}
     assert judged == {EXPECTED[case_id]}
@@ -128,7 +129,7 @@ def test_no_healthy_recording_is_taken_for_an_error() -> None:
     assert [case.id for case in healthy if faults(case)] == []
 
 
-@pytest.mark.parametrize("case_id", sorted(EXPECTED))
+@table("case_id", sorted(EXPECTED))
 def test_no_description_repeats_what_the_provider_wrote(case_id: str) -> None:
     for fault in faults(RECORDINGS[case_id]):
         # Four words in a row are a quotation; fewer may be plain language.

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
+from antiphon.core.deltas import Extra, Failure
 from antiphon.core.plan.plan import Plan
-from antiphon.core.stream.deltas import Extra, Failure
 from antiphon.dialects.gemini.dialect import GeminiDialect
 from antiphon.dialects.gemini.encode import encode
 from antiphon.dialects.gemini.quirks import GeminiQuirks

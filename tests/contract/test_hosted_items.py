@@ -8,9 +8,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
-
 import antiphon
+from tests.support.tables import table
 
 Document = dict[str, Any]
 Progress = list[tuple[str, Document]]
@@ -167,7 +166,7 @@ def recorded_stream(kind: str) -> bytes:
     return b"".join(b"data: %b\n\n" % json.dumps(event).encode() for event in events)
 
 
-every_kind = pytest.mark.parametrize("kind", HOSTED)
+every_kind = table("kind", HOSTED)
 
 
 @every_kind

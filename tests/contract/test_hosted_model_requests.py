@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from tests.support.outbound_requests import (
     CALLED,
     TOOL,
@@ -14,9 +12,10 @@ from tests.support.outbound_requests import (
     encode_request,
     make_request_plan,
 )
+from tests.support.tables import table
 
 
-@pytest.mark.parametrize(
+@table(
     ("name", "model", "effort", "sent"),
     [
         ("groq", "openai/gpt-oss-120b", "xhigh", {"reasoning_effort": "high"}),

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from antiphon.core.filters.order import filter_whole_answer, make_markup_filters
-from antiphon.core.stream.deltas import Delta, Extra
+from antiphon.core.deltas import Delta, Extra
+from antiphon.core.filters.markup import filter_whole_answer, make_markup_filters
 from antiphon.dialects.chat import decode as chat
-from antiphon.wire.sse import SSEDecoder
+from antiphon.framing.sse import SSEDecoder
 from tests.support.corpus import ABSENT, Case, cases
 from tests.support.dialect_samples.leaked_markup import (
     CALL_GUARDS,

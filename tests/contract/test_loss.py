@@ -12,25 +12,25 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import pytest
-
 from antiphon.core.history.capsule import Unopened
+from antiphon.core.plan.effort import EFFORTS
 from antiphon.core.plan.plan import Plan
-from antiphon.core.planning.make_plan import EFFORTS, make_plan
 from antiphon.errors import InvalidRequest
 from antiphon.providers.registry import SPECS, Provider
-from antiphon.wire.request import Request
 from tests.contract.test_providers import different_models
 from tests.support.outbound_requests import CALLED, TOOL, Document, configured
+from tests.support.plans import make_plan
+from tests.support.request_body import parse_body
+from tests.support.tables import table
 
-every_model = pytest.mark.parametrize(
+every_model = table(
     ("name", "model"), [(name, model) for name in SPECS for model in different_models(name)]
 )
 
 
 def planned(provider: Provider, model: str, request: Mapping[str, Any]) -> Plan:
     return make_plan(
-        Request.parse(json.dumps({"model": "m", "input": "hello", **request}).encode()),
+        parse_body(json.dumps({"model": "m", "input": "hello", **request}).encode()),
         [],
         provider=provider.name,
         model=model,

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from itertools import permutations, product
 from typing import Any
 
-import pytest
 from mistral_common.protocol.instruct.request import ChatCompletionRequest
 from mistral_common.protocol.instruct.validator import ValidationMode, get_validator
 from mistral_common.tokens.tokenizers.base import TokenizerVersion
@@ -14,6 +13,7 @@ from mistral_common.tokens.tokenizers.base import TokenizerVersion
 from antiphon.config import Config
 from antiphon.providers.registry import build_providers
 from tests.support.outbound_requests import encode_request
+from tests.support.tables import table
 
 MISTRAL = build_providers(Config(), {"MISTRAL_API_KEY": "k"})["mistral"]
 VALIDATOR = get_validator(TokenizerVersion.v13, ValidationMode.serving)
@@ -49,8 +49,8 @@ def validate(items: list[dict[str, Any]], **more: Any) -> None:
     VALIDATOR.validate_request(request)
 
 
-@pytest.mark.parametrize("instructions", [None, "Be kind."])
-@pytest.mark.parametrize("turns", [*permutations([DEVELOPER, USER, ASSISTANT, CALL, DEVELOPER])])
+@table("instructions", [None, "Be kind."])
+@table("turns", [*permutations([DEVELOPER, USER, ASSISTANT, CALL, DEVELOPER])])
 def test_instructions_are_accepted_after_any_message(
     turns: tuple[tuple[dict[str, Any], ...], ...], instructions: str | None
 ) -> None:
@@ -59,7 +59,7 @@ def test_instructions_are_accepted_after_any_message(
     assert len(items) == 7
 
 
-@pytest.mark.parametrize("turns", [*product([DEVELOPER, USER, ASSISTANT, CALL], repeat=3)])
+@table("turns", [*product([DEVELOPER, USER, ASSISTANT, CALL], repeat=3)])
 def test_a_long_thread_is_accepted(turns: tuple[tuple[dict[str, Any], ...], ...]) -> None:
     items = join(turns)
     validate([*USER, *items, *USER])

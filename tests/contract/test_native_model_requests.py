@@ -8,11 +8,12 @@ import pytest
 
 from antiphon.errors import InvalidRequest
 from tests.support.outbound_requests import TOOL, configured, encode_request, make_request_plan
+from tests.support.tables import table
 
 FORCED = {"type": "function", "name": "get_weather"}
 
 
-@pytest.mark.parametrize(
+@table(
     ("model", "effort", "thinking"),
     [
         ("claude-opus-5-5", "high", {"type": "adaptive", "display": "summarized"}),
@@ -68,7 +69,7 @@ def test_a_model_is_recognised_after_a_region_prefix(prefix: str) -> None:
     assert "user" not in can.parameters
 
 
-@pytest.mark.parametrize(
+@table(
     ("model", "effort", "thinking"),
     [
         ("gemini-3.8-flash", "medium", {"thinkingLevel": "medium", "includeThoughts": True}),
@@ -78,7 +79,7 @@ def test_a_model_is_recognised_after_a_region_prefix(prefix: str) -> None:
         ("gemini-2.0-flash", "high", None),
     ],
 )
-@pytest.mark.parametrize("name", ["gemini", "vertex"])
+@table("name", ["gemini", "vertex"])
 def test_gemini_thinking_depends_on_its_version(
     name: str, model: str, effort: str, thinking: Any
 ) -> None:
@@ -94,7 +95,7 @@ def test_only_ai_studio_supports_search_together_with_functions() -> None:
         encode_request(configured("vertex"), "gemini-3.8-flash", tools=tools)
 
 
-@pytest.mark.parametrize(
+@table(
     ("model", "effort", "value"),
     [
         ("gpt-6-astra", "max", "max"),

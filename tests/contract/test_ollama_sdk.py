@@ -11,12 +11,14 @@ from ollama import ChatResponse, GenerateResponse, Message, Tool
 from ollama._types import ChatRequest, Options
 
 from antiphon import replay
-from antiphon.core.plan.plan import Plan, ToolDeclaration
+from antiphon.core.plan.plan import Plan
 from antiphon.core.structured_output.contract import OutputContract
+from antiphon.core.tools.declaration import ToolDeclaration
 from antiphon.dialects.ollama.encode import encode
 from tests.property.test_history import READS, any_items, read
 from tests.property.test_ollama_history import encode_body, replays, schemas
 from tests.support.corpus import ABSENT, Case, cases
+from tests.support.recordings import every
 
 Document = dict[str, Any]
 
@@ -64,7 +66,7 @@ def test_the_package_accepts_every_setting() -> None:
 
 
 @pytest.mark.skipif(not ANSWERS, reason=ABSENT)
-@pytest.mark.parametrize("case", ANSWERS, ids=lambda case: case.id)
+@every(ANSWERS)
 def test_the_package_reads_a_recording_as_we_do(case: Case) -> None:
     output = replay(case.data, dialect="ollama")[-1]["response"]["output"]
     text = "".join(

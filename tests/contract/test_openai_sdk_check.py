@@ -8,19 +8,12 @@ from typing import Any
 
 import pytest
 
+from antiphon.core.deltas import Annotation, Delta, Finish, Reasoning, Refusal, Text, ToolCall
 from antiphon.core.faults.classify import classify
-from antiphon.core.stream.deltas import (
-    Annotation,
-    Delta,
-    Finish,
-    Reasoning,
-    Refusal,
-    Text,
-    ToolCall,
-)
 from tests.support.machines import Document, documents, machine, run
 from tests.support.openai_sdk_check import check_with_sdk, parse
 from tests.support.stream_validator import check
+from tests.support.tables import table
 from tests.support.valid_streams import (
     call,
     cut_call,
@@ -75,8 +68,8 @@ SAID: dict[str, list[Delta]] = {
 }
 
 
-@pytest.mark.parametrize("reason", ["stop", "length", "content_filter", "surprise", None])
-@pytest.mark.parametrize("name", SAID)
+@table("reason", ["stop", "length", "content_filter", "surprise", None])
+@table("name", SAID)
 def test_the_official_client_reads_every_kind_of_item(name: str, reason: str | None) -> None:
     events = run([*SAID[name], Finish(reason)])
     check(events)
@@ -152,7 +145,7 @@ BREAKS: dict[str, Break] = {
 }
 
 
-@pytest.mark.parametrize("name", BREAKS)
+@table("name", BREAKS)
 def test_the_sdk_check_rejects_broken_streams(name: str) -> None:
     events = copy.deepcopy(GOOD)
     BREAKS[name](events)

@@ -20,13 +20,14 @@ import pytest
 
 from antiphon.core.history.capsule import Sealer
 from antiphon.core.plan.plan import Plan
-from antiphon.core.planning.make_plan import make_plan
+from antiphon.core.response import Response
 from antiphon.core.stream.machine import ResponseMachine
+from antiphon.core.stream.source import Source
+from antiphon.core.translation.translation import Translation
 from antiphon.dialects.dialect import DIALECTS
-from antiphon.pipeline.bridge import Bridge
-from antiphon.wire.request import Request
-from antiphon.wire.response import Response
 from tests.support.machines import counting_ids, documents
+from tests.support.plans import make_plan
+from tests.support.request_body import parse_body
 from tests.support.scripted_providers.scripted_provider import ScriptedProvider, native_tail
 from tests.support.scripted_providers.session import (
     SESSION,
@@ -39,8 +40,9 @@ from tests.support.scripted_providers.session import (
 )
 from tests.support.scripted_providers.table import SCRIPTED_PROVIDERS
 from tests.support.stream_validator import check
+from tests.support.tables import table
 
-BOTH = pytest.mark.parametrize(
+BOTH = table(
     ("one", "other"),
     [
         pytest.param(one, other, id=f"{one} and {other}")
@@ -65,7 +67,7 @@ class Thread:
         """Encode the request to the provider for the items so far."""
         body = json.dumps(request_body("m", self.items)).encode()
         self.plan = make_plan(
-            Request.parse(body),
+            parse_body(body),
             [],
             provider=scripted.name,
             model="m",
@@ -85,8 +87,8 @@ class Thread:
             seal=partial(self._sealer.seal, "local", scripted.name, "m"),
             empty_arguments="{}",
         )
-        bridge = Bridge(machine, scripted.dialect)
-        events = documents([*bridge.feed(scripted.stream_bytes(turn)), *bridge.close()])
+        translation = Translation(machine, Source(scripted.dialect))
+        events = documents([*translation.feed(scripted.stream_bytes(turn)), *translation.close()])
         check(events)
         final = json.loads(msgspec.json.encode(events[-1]))["response"]
         assert final["status"] == "completed"
@@ -160,13 +162,13 @@ def test_each_provider_gets_only_its_own_state_back(one: str, other: str) -> Non
                     assert state not in known
 
 
-@pytest.mark.parametrize("name", SCRIPTED_PROVIDERS)
+@table("name", SCRIPTED_PROVIDERS)
 def test_with_one_provider_a_thread_equals_the_vendors_own_client(name: str) -> None:
     for scripted, index, body in session(SCRIPTED_PROVIDERS[name]):
         assert body.endswith(native_tail(scripted, SESSION[: index + 1])), body.decode()
 
 
-@pytest.mark.parametrize("start", range(len(SCRIPTED_PROVIDERS)))
+@table("start", range(len(SCRIPTED_PROVIDERS)))
 def test_a_thread_may_use_another_provider_at_any_turn(start: int) -> None:
     scripted_providers = [*SCRIPTED_PROVIDERS.values()]
     for scripted, _, body in session(*scripted_providers[start:], *scripted_providers[:start]):

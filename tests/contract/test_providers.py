@@ -18,12 +18,12 @@ from typing import Any
 import pytest
 
 from antiphon.config import Config
-from antiphon.core.filters.order import GUARDS
-from antiphon.core.plan.plan import Capabilities
-from antiphon.core.planning.hosted_tools import HostedToolPolicy
-from antiphon.core.planning.make_plan import EFFORTS
-from antiphon.core.planning.parameters import PARAMETERS, Rule
-from antiphon.core.stream.deltas import Delta, Failure, Finish, Reasoning, Text, ToolCall, Usage
+from antiphon.core.capabilities import Capabilities
+from antiphon.core.deltas import Delta, Failure, Finish, Reasoning, Text, ToolCall, Usage
+from antiphon.core.filters.markup import GUARDS
+from antiphon.core.plan.effort import EFFORTS
+from antiphon.core.plan.hosted_tools import HostedToolPolicy
+from antiphon.core.plan.parameters import PARAMETERS, Rule
 from antiphon.core.stream.finish import map_finish_reason
 from antiphon.dialects.chat.quirks import ChatQuirks
 from antiphon.errors import InvalidRequest
@@ -47,6 +47,7 @@ from tests.support.request_validators import cohere as cohere_request_validator
 from tests.support.request_validators import gemini as gemini_request_validator
 from tests.support.request_validators import ollama as ollama_request_validator
 from tests.support.request_validators import responses as responses_request_validator
+from tests.support.tables import table
 from tests.support.vendor_answers import ERRORS, STREAMED, WHOLE
 
 VALIDATORS: dict[str, Callable[[bytes], list[str]]] = {
@@ -93,13 +94,21 @@ VALUES: Document = {
     "max_tool_calls": 3,
     "verbosity": "low",
     "summary": "detailed",
+    "stop": ["END"],
+    "top_k": 40,
+    "seed": 7,
+    "logit_bias": {"50256": -100},
 }
+OF_OTHER_FORMATS = frozenset(
+    "thinking prompt_caching cache_control context_edits betas extra prefill".split()
+)
+"""Parameters that a Responses request does not have."""
 SCHEMA = {"type": "json_schema", "name": "place", "schema": TOOL["parameters"]}
 IMAGE = {"type": "input_image", "image_url": "data:image/png;base64,AAAA"}
 ROWS = {row.name: row for row in PARAMETERS}
 
-every_provider = pytest.mark.parametrize("name", SPECS)
-every_chat_provider = pytest.mark.parametrize(
+every_provider = table("name", SPECS)
+every_chat_provider = table(
     "name", [name for name, spec in SPECS.items() if spec.dialect == "chat"]
 )
 
@@ -115,7 +124,7 @@ def different_models(name: str) -> list[str]:
     return found
 
 
-every_model = pytest.mark.parametrize(
+every_model = table(
     ("name", "model"), [(name, model) for name in SPECS for model in different_models(name)]
 )
 
@@ -141,7 +150,7 @@ def extended(parameter: str, value: Any, **request: Any) -> Document:
 @every_model
 def test_capabilities_use_known_names(name: str, model: str) -> None:
     can = SPECS[name].capabilities_of(model)
-    assert can.parameters <= VALUES.keys() & ROWS.keys()
+    assert can.parameters - OF_OTHER_FORMATS <= VALUES.keys() & ROWS.keys()
     assert can.fixed_by_thinking <= can.parameters
     assert can.ranges.keys() <= can.parameters
     assert {*can.conflicting_parameters, *can.conflicting_parameters.values()} <= can.parameters
@@ -178,10 +187,10 @@ def test_no_two_providers_share_a_key_variable() -> None:
 
 
 @every_provider
-def test_a_provider_has_at_most_eighty_lines(name: str) -> None:
+def test_a_provider_has_at_most_ninety_lines(name: str) -> None:
     module = importlib.import_module(f"antiphon.providers.{name}")
     lines = inspect.getsource(module).splitlines()
-    assert len(lines) <= (80 if not SPECS[name].in_process else 400)
+    assert len(lines) <= (90 if not SPECS[name].in_process else 400)
 
 
 def test_a_new_chat_provider_has_at_most_fifty_lines() -> None:
@@ -201,7 +210,7 @@ def hosted_tool(provider: Provider, model: str) -> Document:
 @every_model
 def test_every_supported_parameter_is_sent(name: str, model: str) -> None:
     provider = configured(name)
-    for parameter in provider.capabilities(model).parameters:
+    for parameter in provider.capabilities(model).parameters - OF_OTHER_FORMATS:
         changed = False
         for effort in (None, "none"):
             tool = hosted_tool(provider, model) if parameter == "max_tool_calls" else TOOL
@@ -245,7 +254,7 @@ def test_parameters_fixed_by_thinking_are_ignored_with_a_diagnostic(name: str, m
     assert reported == set(fixed)
 
 
-@pytest.mark.parametrize(
+@table(
     ("name", "model"),
     [
         (name, model)
@@ -267,7 +276,7 @@ def test_a_forced_call_that_disables_thinking_is_reported(name: str, model: str)
 
 
 @every_model
-@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+@table("stream", [False, True], ids=["whole", "streamed"])
 def test_every_effort_is_sent_as_the_providers_value(name: str, model: str, stream: bool) -> None:
     provider = configured(name)
     efforts = provider.capabilities(model).efforts
@@ -298,7 +307,7 @@ def test_different_effort_values_give_different_requests(name: str, model: str) 
 
 
 @every_model
-@pytest.mark.parametrize("form", [{"type": "text"}, {"type": "json_object"}, SCHEMA])
+@table("form", [{"type": "text"}, {"type": "json_object"}, SCHEMA])
 def test_a_format_is_sent_or_described_in_the_prompt(name: str, model: str, form: Document) -> None:
     provider = configured(name)
     body = encode_request(provider, model, text={"format": form})
@@ -332,7 +341,7 @@ def test_a_format_beside_tools_is_sent_or_described_in_the_prompt(name: str, mod
 
 
 @every_model
-@pytest.mark.parametrize(
+@table(
     ("mode", "choice"),
     [
         ("auto", "auto"),
@@ -421,7 +430,7 @@ def assert_well_formed(name: str, body: Document) -> None:
 
 
 @every_model
-@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+@table("stream", [False, True], ids=["whole", "streamed"])
 def test_a_request_with_everything_is_valid_for_the_dialect(
     name: str, model: str, stream: bool
 ) -> None:

@@ -24,6 +24,7 @@ from antiphon.errors import SearchError
 from antiphon.search.backend import SearchBackend, SearchOptions
 from antiphon.search.table import VENDORS, open_backend
 from tests.support.compressed_bodies import compress_repeated
+from tests.support.tables import table
 
 KEY = "sk-secret-of-the-operator"
 FOUND = [
@@ -191,8 +192,8 @@ async def test_results_are_parsed(name: str) -> None:
         assert list(await backend.search("rain", options=SearchOptions())) == FOUND
 
 
-@pytest.mark.parametrize("name", VENDORS)
-@pytest.mark.parametrize(
+@table("name", VENDORS)
+@table(
     "document",
     [
         {},
@@ -209,8 +210,8 @@ async def test_a_response_without_results_is_empty(name: str, document: Any) -> 
         assert list(await backend.search("rain", options=SearchOptions())) == []
 
 
-@pytest.mark.parametrize("name", VENDORS)
-@pytest.mark.parametrize(
+@table("name", VENDORS)
+@table(
     ("answer_request", "problem"),
     [
         (responding({"detail": KEY}, 401), "status 401"),

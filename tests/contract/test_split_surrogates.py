@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 
-import pytest
-
 from antiphon import replay
-from antiphon.wire.items import Document
+from antiphon.core.items import Document
 from tests.support.dialect_samples.aws_event_stream import event
+from tests.support.tables import table
 
 FACE = "\N{GRINNING FACE}"
 LOST = "\N{REPLACEMENT CHARACTER}"
@@ -124,8 +123,8 @@ def _texts(events: Sequence[Document]) -> str:
     return "".join(event["delta"] for event in events if event["type"].endswith(".delta"))
 
 
-@pytest.mark.parametrize("name", STREAMS)
-@pytest.mark.parametrize(
+@table("name", STREAMS)
+@table(
     ("pieces", "expected"),
     [(HALVES, f"a{FACE}b"), (TWICE, FACE * 2), (NEVER_COMPLETED, f"a{LOST}b")],
 )
@@ -140,7 +139,7 @@ def test_a_surrogate_pair_split_over_two_deltas_is_one_character(
     assert events[-1]["type"] == "response.completed"
 
 
-@pytest.mark.parametrize("name", STREAMS)
+@table("name", STREAMS)
 def test_half_a_character_at_the_end_is_one_replacement_character(name: str) -> None:
     dialect, stream = STREAMS[name]
     events = replay(stream([r"a\ud83d"]), dialect=dialect)

@@ -7,12 +7,14 @@ import json
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from antiphon.errors import (
     ChainCycle,
     ChainNotFound,
     ChainTooDeep,
     ChainUnfinished,
+    HistoryTooLarge,
     InvalidRequest,
     StoreRefused,
 )
@@ -169,6 +171,68 @@ async def test_a_chain_longer_than_the_limit_is_refused(backend: Backend) -> Non
         await store.chain("r3")
     assert caught.value.status == 400
     assert "3" in caught.value.message
+
+
+async def test_a_history_of_too_many_bytes_is_refused_however_well_it_compresses(
+    backend: Backend,
+) -> None:
+    store = await backend.open(max_history_bytes=250_000)
+    for number in range(3):
+        await store.save(
+            turn(f"r{number}", f"r{number - 1}" if number else None, text="x" * 100_000)
+        )
+    assert await chain_ids(store, "r1") == ["r0", "r1"]
+    with pytest.raises(HistoryTooLarge) as caught:
+        await store.chain("r2")
+    assert (caught.value.status, caught.value.code) == (400, "history_too_large")
+    assert caught.value.param == "previous_response_id"
+    for part in ("250,000 bytes", "max_history_bytes", "truncation", "/v1/responses/compact"):
+        assert part in caught.value.message
+
+
+async def test_a_history_of_too_many_items_is_refused(backend: Backend) -> None:
+    store = await backend.open(max_history_items=10)
+    items = tuple({"type": "message", "role": "user", "content": str(n)} for n in range(4))
+    for number in range(3):
+        previous = f"r{number - 1}" if number else None
+        await store.save(turn(f"r{number}", previous, input=items, output=()))
+    assert await chain_ids(store, "r1") == ["r0", "r1"]
+    with pytest.raises(HistoryTooLarge) as caught:
+        await store.chain("r2")
+    assert "10 items" in caught.value.message
+    assert "max_history_items" in caught.value.message
+
+
+async def test_a_history_of_too_many_turns_is_refused(backend: Backend) -> None:
+    store = await backend.open(max_history_items=5)
+    for one in build_chain(7):
+        await store.save(replace(one, input=(), output=()))
+    assert await chain_ids(store, "r4") == ["r0", "r1", "r2", "r3", "r4"]
+    with pytest.raises(HistoryTooLarge):
+        await store.chain("r5")
+    assert [each.id for each in await store.chain("r6", truncate=True)] == [
+        *("r2", "r3", "r4", "r5", "r6")
+    ]
+
+
+@pytest.mark.parametrize("limit", [{"max_history_bytes": 250_000}, {"max_history_items": 4}])
+async def test_a_truncated_history_has_the_newest_turns_that_the_limits_allow(
+    backend: Backend, limit: dict[str, int]
+) -> None:
+    store = await backend.open(**limit)
+    for number in range(4):
+        await store.save(
+            turn(f"r{number}", f"r{number - 1}" if number else None, text="x" * 100_000)
+        )
+    assert [each.id for each in await store.chain("r3", truncate=True)] == ["r2", "r3"]
+    assert [each.id for each in await store.chain("r1", truncate=True)] == ["r0", "r1"]
+
+
+async def test_the_newest_turn_alone_may_be_too_large(backend: Backend) -> None:
+    store = await backend.open(max_history_bytes=50_000)
+    await store.save(turn("r0", text="x" * 100_000))
+    with pytest.raises(HistoryTooLarge):
+        await store.chain("r0", truncate=True)
 
 
 async def test_a_chain_of_three_thousand_turns_is_read(backend: Backend) -> None:

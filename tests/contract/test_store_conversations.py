@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from antiphon.errors import InvalidRequest, StoreRefused
-from antiphon.store.conversation import Conversation
+from antiphon.errors import HistoryTooLarge, InvalidRequest, StoreRefused
+from antiphon.store.conversation import Conversation, load_conversation
 from antiphon.store.run_log import FIRST_TOKEN, RunStart
 from antiphon.store.store import Store
 from tests.support.store_backends import Backend
@@ -89,6 +89,59 @@ async def test_items_are_listed_in_both_orders_page_by_page(backend: Backend) ->
     with pytest.raises(InvalidRequest) as caught:
         await store.conversations.list_items("conv_1", after="unknown")
     assert caught.value.param == "after"
+
+
+LARGE = [f"i{n}" for n in range(5)]
+
+
+async def open_with_large_items(backend: Backend, **limits: Any) -> Store:
+    """Each item has 20,000 bytes and a few, but compresses well."""
+    store = await backend.open(**limits)
+    await store.conversations.create(conversation(), [item(id, "x" * 20_000) for id in LARGE])
+    return store
+
+
+@pytest.mark.parametrize(
+    ("limit", "named"),
+    [
+        ({"max_history_bytes": 90_000}, "90,000 bytes (`max_history_bytes` in [store])"),
+        ({"max_history_items": 4}, "4 items (`max_history_items` in [store])"),
+    ],
+)
+async def test_a_conversation_beyond_the_limits_of_a_history_is_refused(
+    backend: Backend, limit: dict[str, int], named: str
+) -> None:
+    store = await open_with_large_items(backend, **limit)
+    with pytest.raises(HistoryTooLarge) as caught:
+        await store.conversations.list_items("conv_1")
+    assert (caught.value.status, caught.value.param) == (400, "conversation")
+    assert named in caught.value.message
+    newest = await load_conversation(store.conversations, "conv_1", truncate=True)
+    assert newest is not None
+    assert ([item["id"] for item in newest.items], newest.is_cut) == (LARGE[1:], True)
+    assert await store.conversations.delete_item("conv_1", "i0") is not None
+    whole = await load_conversation(store.conversations, "conv_1", truncate=False)
+    assert whole is not None
+    assert ([item["id"] for item in whole.items], whole.is_cut) == (LARGE[1:], False)
+    assert await load_conversation(store.conversations, "conv_2", truncate=True) is None
+
+
+async def test_a_page_of_large_items_ends_at_the_limit_of_a_history(backend: Backend) -> None:
+    store = await open_with_large_items(backend, max_history_bytes=50_000)
+    for is_descending, expected in ((False, ["i0", "i1"]), (True, ["i4", "i3"])):
+        page = await store.conversations.list_items("conv_1", limit=3, is_descending=is_descending)
+        assert page is not None
+        assert ([item["id"] for item in page.items], page.has_more) == (expected, True)
+    page = await store.conversations.list_items("conv_1", limit=100, after="i2")
+    assert page is not None
+    assert ([item["id"] for item in page.items], page.has_more) == (["i3", "i4"], False)
+
+
+async def test_a_page_has_one_item_however_large_it_is(backend: Backend) -> None:
+    store = await open_with_large_items(backend, max_history_bytes=10)
+    page = await store.conversations.list_items("conv_1", limit=3)
+    assert page is not None
+    assert ([item["id"] for item in page.items], page.has_more) == (["i0"], True)
 
 
 async def test_items_are_appended_loaded_and_deleted(backend: Backend) -> None:

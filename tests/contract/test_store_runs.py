@@ -204,6 +204,24 @@ async def test_a_response_deleted_before_it_was_written_is_not_saved_by_its_end(
     assert await store.load("r1", client="me") is None
 
 
+@pytest.mark.parametrize("status", ["queued", "in_progress"])
+async def test_a_response_does_not_expire_before_it_has_ended(
+    backend: Backend, clock: Clock, status: str
+) -> None:
+    store = await backend.open(ttl_s=100)
+    start = QUEUED if status == "queued" else RUNNING
+    token = await store.runs.begin(started("r1", status), start)
+    clock.now += 1000
+    await store.save(turn("other"))  # deletes what has expired
+    assert await store.load("r1") == started("r1", status)
+    assert (await store.runs.renew("p1", 10)).deleted == ()
+    await store.runs.finish(turn("r1"), token)
+    clock.now += 99
+    assert await store.load("r1") is not None
+    clock.now += 1
+    assert await store.load("r1") is None
+
+
 # --- queued responses -----------------------------------------------------------------------------
 
 
@@ -225,6 +243,37 @@ async def test_queued_responses_are_claimed_once_and_oldest_first(backend: Backe
     second = await store.runs.claim("p2", 2)
     assert [claimed.turn.id for claimed in second] == ["r3"]
     assert await store.runs.claim("p2", 2) == []
+
+
+async def claim_ids(store: Store, limit: int) -> list[str]:
+    return [claimed.turn.id for claimed in await store.runs.claim("p1", limit)]
+
+
+async def test_places_are_given_to_clients_in_turn(backend: Backend) -> None:
+    store = await backend.open()
+    for number in range(5):
+        await store.runs.begin(started(f"a{number}", "queued", client="a"), QUEUED)
+    for number in range(2):
+        await store.runs.begin(started(f"b{number}", "queued", client="b"), QUEUED)
+    await store.runs.begin(started("n0", "queued"), QUEUED)
+    assert await claim_ids(store, 5) == ["a0", "b0", "n0", "a1", "b1"]
+    assert await claim_ids(store, 5) == ["a2", "a3", "a4"]
+
+
+async def test_who_has_places_already_waits_for_those_who_have_none(backend: Backend) -> None:
+    store = await backend.open()
+    for number in range(3):
+        await store.runs.begin(started(f"a{number}", client="a"), RUNNING)
+        await store.runs.begin(started(f"f{number}", client="b"), FOREGROUND)
+    for number in range(3, 6):
+        await store.runs.begin(started(f"a{number}", "queued", client="a"), QUEUED)
+    for number in range(2):
+        await store.runs.begin(started(f"b{number}", "queued", client="b"), QUEUED)
+    assert await claim_ids(store, 1) == ["b0"]
+    for number in range(3):
+        await store.runs.finish(turn(f"a{number}", client="a"), FIRST_TOKEN)
+    assert await claim_ids(store, 2) == ["a3", "a4"]  # one each before the second of the other
+    assert await claim_ids(store, 1) == ["b1"]
 
 
 async def test_items_of_a_claimed_response_are_still_found(backend: Backend) -> None:

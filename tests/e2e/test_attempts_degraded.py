@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from antiphon.config import AttemptConfig
-from antiphon.engine.rejected_modes import REMEMBERED_S
+from antiphon.engine.rejections import REMEMBERED_S
 from tests.support.client_answers import Answer
 from tests.support.failing_providers import (
     STREAMED_AND_WHOLE,

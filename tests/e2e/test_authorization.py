@@ -8,9 +8,9 @@ import pytest
 
 from antiphon.config import Config, ProviderConfig
 from antiphon.core.plan.plan import Outbound
+from antiphon.dialects.bedrock.sigv4 import sign
 from antiphon.engine.upstream import HTTPUpstream
 from antiphon.providers.registry import build_providers
-from antiphon.wire.sigv4 import sign
 from tests.support.upstream import ReceivedRequest, send_json, upstream
 
 SENT = {"content-type": "application/json", "accept": "application/json"}

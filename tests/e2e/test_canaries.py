@@ -13,8 +13,8 @@ import msgspec
 import pytest
 
 from antiphon.config import LogConfig, TimeoutConfig
-from antiphon.pipeline.log import Entry
 from antiphon.server.log_output import open_log
+from antiphon.stages.log import Entry
 from tests.support.client_answers import Answer, post_request
 from tests.support.gateways import Running, running, settings
 from tests.support.shared_gateway import UVLOOP

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from antiphon.engine.runtime import Runtime
-from antiphon.pipeline.log import Entry
+from antiphon.stages.log import Entry
 from tests.support.client_answers import Answer, Document, post_request
 from tests.support.failing_providers import (
     STREAMED_AND_WHOLE,

@@ -44,7 +44,7 @@ async def ask(
         ("GET", "/v1", 404),
         ("POST", "/v1/responses/", 404),
         ("GET", "/v1/responses/resp_1", 404),
-        ("POST", "/v1/chat/completions", 404),
+        ("POST", "/v1/completions", 404),
         ("GET", "/v1/responses", 405),
         ("DELETE", "/v1/responses", 405),
         ("OPTIONS", "/v1/responses", 405),

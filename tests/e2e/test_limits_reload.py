@@ -52,8 +52,7 @@ class Reloading:
 
     async def reload(self, limits: ClientLimitConfig | None) -> None:
         self.config = self._with(limits)
-        assert self._gateway.gateway.reloader is not None
-        await self._gateway.gateway.reloader.reload()
+        await self._gateway.gateway.process.reload()
 
 
 async def test_queued_responses_count_no_longer_after_limits_were_removed_and_set_again(

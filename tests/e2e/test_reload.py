@@ -116,10 +116,9 @@ def read_bad_file() -> Config:
 
 async def fail_to_reload(gateway: Running, load: dict[str, Callable[[], Config]]) -> None:
     """Try to reload a file with a mistake; what is in effect is what was."""
-    assert gateway.gateway.reloader is not None
     good, load["now"] = load["now"], read_bad_file
     with pytest.raises(ConfigError, match=r"bad\.toml:3"):
-        await gateway.gateway.reloader.reload()
+        await gateway.gateway.process.reload()
     load["now"] = good
 
 
@@ -134,7 +133,6 @@ async def test_a_hundred_reloads_cut_no_stream_and_mix_no_configurations(tmp_pat
         ]
         load = {"now": lambda: configs[0]}
         gateway = await stack.enter_async_context(running(configs[0], load=lambda: load["now"]()))
-        assert gateway.gateway.reloader is not None
         clients = [
             asyncio.get_running_loop().create_task(stream_until_the_end(gateway, reloads))
             for _ in range(STREAMS)
@@ -142,7 +140,7 @@ async def test_a_hundred_reloads_cut_no_stream_and_mix_no_configurations(tmp_pat
         await until(lambda: len(gateway.engine.active) == STREAMS, "every stream has begun")
         for number in range(RELOADS):
             load["now"] = partial(configs.__getitem__, (number + 1) % 2)
-            await gateway.gateway.reloader.reload()
+            await gateway.gateway.process.reload()
             if number % 10 == 0:
                 await fail_to_reload(gateway, load)
             reloads.note()

@@ -7,13 +7,17 @@ import gzip
 import io
 import json
 import resource
+import sqlite3
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from antiphon.config import AttemptConfig
+from antiphon.observe.usage import query_usage
 from tests.support.compressed_bodies import compress_repeated
 from tests.support.gateways import Running, replaced, running, settings
 from tests.support.stream_reader import open_stream
@@ -26,6 +30,7 @@ from tests.support.upstream import (
     upstream,
     whole_answer,
 )
+from tests.support.waiting import until_async
 
 JSON = {"content-type": "application/json"}
 POST = b"POST /v1/responses HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
@@ -228,3 +233,59 @@ async def test_the_server_header_has_no_version(tmp_path: Path) -> None:
             await streamed.read()
         _, whole, _ = await gateway.post({"model": "echo/echo"})
     assert streamed.headers["server"] == whole["server"] == "antiphon"
+
+
+# Names that clients choose
+
+
+async def test_unknown_fields_are_bounded_and_those_left_out_are_counted(tmp_path: Path) -> None:
+    fields = ",".join(f'"f{number}":0' for number in range(400_000))
+    body = gzip.compress(b'{"model": "echo/echo", "input": "Hi",' + fields.encode() + b"}")
+    async with running(settings(tmp_path)) as gateway:
+        began = time.process_time()
+        url = f"{gateway.base_url}/responses"
+        headers = JSON | {"content-encoding": "gzip"}
+        async with gateway.client.post(url, data=io.BytesIO(body), headers=headers) as response:
+            document, found = await response.json(), response.headers["antiphon-diagnostics"]
+        took_s = time.process_time() - began
+        lines = [msgspec.json.encode(entry) for entry in gateway.log]
+    assert (response.status, document["status"]) == (200, "completed")
+    assert "param.unknown:399980_more" in found
+    assert max(map(len, lines)) < 4000  # it had a name of each
+    assert took_s < 5  # it took nine seconds
+    with closing(sqlite3.connect(tmp_path / "trace.db")) as trace:
+        [(count,)] = trace.execute("SELECT count(*) FROM fact WHERE kind = 'diagnostic'")
+    assert count == 21
+
+
+@pytest.mark.parametrize("length", [256, 257, 1_000_000])
+async def test_the_name_of_a_model_has_at_most_256_characters(tmp_path: Path, length: int) -> None:
+    async with running(settings(tmp_path)) as gateway:
+        status, _, document = await gateway.post({"model": "m" * length, "input": "Hi"})
+        lines = [msgspec.json.encode(entry) for entry in gateway.log]
+    error = document["error"]
+    if length == 256:
+        assert (status, error["code"]) == (404, "model_not_found")
+    else:
+        assert (status, error["code"]) == (400, "string_above_max_length")
+        assert error["param"] == "model"
+    assert max(map(len, [*lines, error["message"]])) < 2000
+
+
+async def test_a_model_that_the_provider_does_not_know_is_no_row_of_usage(tmp_path: Path) -> None:
+    error = {"error": {"message": "No such model.", "code": "model_not_found"}}
+    async with (
+        upstream(send_json(404, error)) as provider,
+        running(settings(tmp_path, provider.url)) as gateway,
+    ):
+        for number in range(3):
+            status, _, _ = await gateway.post({"model": f"nonsense-{number}", "input": "Hi"})
+            assert status == 404
+        store = gateway.engine.services.store
+
+        async def list_models() -> list[tuple[str | None, int]]:
+            rows = await query_usage(store, since=0, until=2**40)
+            return [(row.model, row.requests) for row in rows]
+
+        await until_async(list_models, "a row of usage")
+        assert await list_models() == [("other", 3)]

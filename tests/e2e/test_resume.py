@@ -98,8 +98,8 @@ class Client:
 
     def is_waited_for(self, response_id: str) -> bool:
         """Whether the gateway knows that the reader of a response has left."""
-        waiting = self._shared.gateway.gateway._application.state.attach._waiting
-        return response_id in [each.driver.run.prepared.response.id for each in waiting.values()]
+        waiting = self._shared.gateway.gateway.process.attach._waiting
+        return response_id in [each.run.run.prepared.response.id for each in waiting.values()]
 
     async def read_until_it_holds(self) -> list[Document]:
         """Read the events that come before the last frame of the provider."""

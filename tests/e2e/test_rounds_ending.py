@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 from antiphon.config import TimeoutConfig
+from antiphon.core.events import Event
 from antiphon.engine.services import Caller
-from antiphon.pipeline.stage import terminal
-from antiphon.wire.events import Event
-from antiphon.wire.request import Request
+from antiphon.stages.stage import terminal
 from tests.support.machines import documents
+from tests.support.request_body import parse_body
 from tests.support.rounds import (
     RAIN,
     SEARCH,
@@ -264,7 +264,7 @@ async def run_until(
     """The events of an answer that is stopped, or left, after so many batches; and how often the
     provider had been asked by then. None: it has ended before."""
     engine = setup.gateway.engine
-    run = await engine.create(Request.parse(BODY), Caller("somebody", "req_1"))
+    run = await engine.create(parse_body(BODY), Caller("somebody", "req_1"))
     seen: list[Event] = []
     request_count = None
     async with run:

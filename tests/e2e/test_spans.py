@@ -7,7 +7,7 @@ from pathlib import Path
 from msgspec import structs
 
 from antiphon.config import AttemptConfig, OtelConfig, ProviderConfig
-from antiphon.engine.accounting.ended_request import EndedRequest
+from antiphon.engine.report import RunReport
 from tests.support.failing_providers import ScriptQueue, error
 from tests.support.gateways import running, settings
 from tests.support.otlp_receiver import Span, otlp_receiver
@@ -81,8 +81,7 @@ async def test_a_provider_that_a_reload_adds_is_known_by_its_kind(tmp_path: Path
             added = ProviderConfig(kind="mistral", base_url=provider.url, api_keys=["k"])
             after = structs.replace(before, providers={**before.providers, "second": added})
             async with running(before, load=lambda: after) as gateway:
-                assert gateway.gateway.reloader is not None
-                await gateway.gateway.reloader.reload()
+                await gateway.gateway.process.reload()
                 assert (await gateway.post({"model": "second/m", "input": "Hi"}))[0] == 200
     names = {each.attributes.get("gen_ai.provider.name") for each in receiver.spans}
     assert "mistral_ai" in names
@@ -98,7 +97,7 @@ async def test_without_an_endpoint_nothing_is_passed_on(tmp_path: Path) -> None:
 
 
 async def test_an_attempt_is_known_by_its_round(tmp_path: Path) -> None:
-    ended: list[EndedRequest] = []
+    ended: list[RunReport] = []
     looked = round_script(call_delta(search_call()))
     answer = round_script(text_delta("It rains [1]."))
     async with rounds_gateway(tmp_path, looked, answer) as opened:

@@ -109,7 +109,7 @@ async def test_a_path_without_a_route_has_a_row_and_a_health_check_has_none(tmp_
     async with running(settings(tmp_path)) as gateway:
         async with gateway.client.get(f"{gateway.base_url}/nothing") as answer:
             request_id = answer.headers["x-request-id"]
-        gateway.gateway._application.stop_accepting()
+        gateway.gateway.process.stop_accepting()
         async with aiohttp.ClientSession() as client:
             health = gateway.base_url.removesuffix("/v1") + "/health/ready"
             assert (await client.get(health)).status == 503

@@ -56,18 +56,18 @@ class Workers:
                     return entry
         raise AssertionError(f"no entry {event}")
 
-    def write(self, url: str, **aliases: str) -> None:
+    def write(self, url: str, *, more: str = "", **aliases: str) -> None:
         models = "".join(f'{name} = "{target}"\n' for name, target in aliases.items())
         self.config.write_text(
             f'[providers.up]\nkind = "chat"\nbase_url = "{url}"\napi_keys = ["sk-upstream"]\n'
-            f'[server]\nshutdown_s = 120\n[log]\nformat = "json"\n[models]\n{models}'
+            f'[server]\nshutdown_s = 120\n[log]\nformat = "json"\n{more}\n[models]\n{models}'
         )
 
 
 @asynccontextmanager
-async def two_workers(home: Path, url: str) -> AsyncIterator[Workers]:
+async def two_workers(home: Path, url: str, more: str = "") -> AsyncIterator[Workers]:
     workers = Workers(None, 0, home / "antiphon.toml")  # type: ignore[arg-type]
-    workers.write(url)
+    workers.write(url, more=more)
     workers.process = process = await asyncio.create_subprocess_exec(
         *COMMAND,
         *("serve", "--port", "0", "--workers", "2", "--config", str(workers.config)),
@@ -265,3 +265,18 @@ async def test_a_hangup_replaces_the_workers_and_cuts_no_stream(tmp_path: Path) 
         provider.release.set()
         for stream in streams:
             assert (await stream.rest()).response["status"] == "completed"
+
+
+async def test_a_limit_is_one_for_all_workers(tmp_path: Path) -> None:
+    limits = "[limits.local]\nrequests_per_minute = 20"
+
+    async def ask(url: str) -> int:
+        async with (
+            aiohttp.ClientSession() as client,  # a connection of its own, to either worker
+            client.post(url, json=body("echo/echo")) as response,
+        ):
+            return response.status
+
+    async with two_workers(tmp_path, "http://127.0.0.1:9/v1", limits) as workers:
+        statuses = await asyncio.gather(*(ask(workers.url) for _ in range(60)))
+    assert sorted(statuses) == [200] * 20 + [429] * 40

@@ -17,6 +17,7 @@ from antiphon import replay
 from antiphon.dialects.dialect import DIALECTS
 from tests.support.openai_sdk_check import check_with_sdk
 from tests.support.stream_validator import check
+from tests.support.tables import table
 
 HERE = Path(__file__).parent
 UPSTREAMS = sorted(HERE.glob("*/*/upstream.*"))
@@ -34,9 +35,7 @@ SHOWN_BY_CHAT = """
     whole_calls whole_refusal whole_length whole_filter whole_error whole_empty
 """.split()
 
-every_case = pytest.mark.parametrize(
-    "upstream", UPSTREAMS, ids=["/".join(path.parts[-3:-1]) for path in UPSTREAMS]
-)
+every_case = table("upstream", UPSTREAMS, ids=["/".join(path.parts[-3:-1]) for path in UPSTREAMS])
 
 
 def replayed(upstream: Path, **options: Any) -> list[dict[str, Any]]:
@@ -72,7 +71,7 @@ def test_a_recorded_answer_cut_at_every_byte_gives_the_same_events(upstream: Pat
     assert replayed(upstream, cuts=range(upstream.stat().st_size)) == replayed(upstream)
 
 
-@pytest.mark.parametrize("dialect", sorted(DIALECTS))
+@table("dialect", sorted(DIALECTS))
 def test_every_dialect_has_its_golden_cases(dialect: str) -> None:
     shown = {path.parent.name for path in UPSTREAMS if path.parts[-3] == dialect}
     more = {"chat": SHOWN_BY_CHAT, "responses": SHOWN_BY_RESPONSES}.get(dialect, [])

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from antiphon import replay
 from antiphon.dialects.bedrock.decode import BedrockDecoder, decode
-from antiphon.wire.sse import Frame
+from antiphon.framing.sse import Frame
 from tests.property.test_history import junk, mangled
 from tests.support.dialect_samples.aws_event_stream import event
 from tests.support.stream_validator import check

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from antiphon.errors import InvalidRequest
-from antiphon.wire.body import FRAGMENT_BYTES, BodyDecoder, decode_body
+from antiphon.server.body import FRAGMENT_BYTES, BodyDecoder, decode_body
 
 TEXT = st.text(st.sampled_from('ab"\\,:[]{}é😀\n'), max_size=8)
 VALUES = st.recursive(

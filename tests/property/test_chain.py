@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from antiphon.errors import ChainCycle, ChainNotFound, ChainTooDeep, InvalidRequest
 from antiphon.store.chain import build_history, follow_chain
-from antiphon.store.memory import MemoryStore
 from antiphon.store.sqlite.store import SQLiteStore
 from antiphon.store.store import Store, StoreLimits, Turn
 from tests.support.turns import turn
@@ -79,7 +78,7 @@ def test_every_store_follows_chains_alike(
 ) -> None:
     endings = {start: expected(start, parents, limit) for start in "abcdefgh"}
     bounds = StoreLimits(max_chain=limit)
-    memory = MemoryStore(now=lambda: 0, limits=bounds)
+    memory = SQLiteStore(None, now=lambda: 0, limits=bounds)
     assert asyncio.run(chains(memory, parents)) == endings
     with tempfile.TemporaryDirectory() as directory:
         sqlite = SQLiteStore(Path(directory, "turns.sqlite"), now=lambda: 0, limits=bounds)

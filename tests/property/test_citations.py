@@ -7,8 +7,8 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antiphon.core.filters.citations import CitationFilter
-from antiphon.core.stream.deltas import Annotation, Delta, Text
+from antiphon.core.deltas import Annotation, Delta, Text
+from antiphon.core.web_search.citations import CitationFilter
 from antiphon.core.web_search.sources import NumberedSources, SearchResult
 
 URL = "https://a.example/(x)"

@@ -10,10 +10,11 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from antiphon.core.deltas import ReasoningState
 from antiphon.core.history.steps import ReasoningStep, Step
-from antiphon.core.plan.plan import Plan, ToolChoice, ToolDeclaration
-from antiphon.core.stream.deltas import ReasoningState
+from antiphon.core.plan.plan import Plan
 from antiphon.core.structured_output.contract import OutputContract
+from antiphon.core.tools.declaration import ToolChoice, ToolDeclaration
 from antiphon.dialects.cohere.encode import encode
 from antiphon.dialects.cohere.quirks import CohereQuirks
 from antiphon.dialects.cohere.reasoning_state import THINKING, TOOL_PLAN

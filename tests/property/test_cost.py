@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 
+from antiphon.core.stream.source import Source
+from antiphon.core.translation.translation import Translation
 from antiphon.dialects.chat.dialect import ChatDialect
-from antiphon.pipeline.bridge import Bridge
-from antiphon.wire.sse import SSEEncoder
+from antiphon.dialects.responses.render import SSEEncoder
 from tests.support.machines import machine
 
 STRETCH = 400
@@ -49,19 +50,19 @@ class CallCounter:
 def count_calls(kind: str, stretches: int) -> list[int]:
     """Number of calls for each stretch of a stream, from the bytes of the provider to those of
     the client."""
-    bridge, encoder = Bridge(machine(), ChatDialect()), SSEEncoder()
+    translation, encoder = Translation(machine(), Source(ChatDialect())), SSEEncoder()
     first, more = STREAMS[kind]
-    encoder.feed(bridge.feed(chunk({"role": "assistant", **first})))
+    encoder.feed(translation.feed(chunk({"role": "assistant", **first})))
     one = chunk(more)
-    return [_count(bridge, encoder, [one] * STRETCH) for _ in range(stretches)]
+    return [_count(translation, encoder, [one] * STRETCH) for _ in range(stretches)]
 
 
-def _count(bridge: Bridge, encoder: SSEEncoder, chunks: Iterable[bytes]) -> int:
+def _count(translation: Translation, encoder: SSEEncoder, chunks: Iterable[bytes]) -> int:
     counter = CallCounter()
     sys.setprofile(counter)
     try:
         for each in chunks:
-            encoder.feed(bridge.feed(each))
+            encoder.feed(translation.feed(each))
     finally:
         sys.setprofile(None)
     return counter.count

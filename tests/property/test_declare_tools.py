@@ -8,9 +8,10 @@ from typing import Any
 import hypothesis.strategies as st
 from hypothesis import given
 
+from antiphon.core.capabilities import Capabilities
 from antiphon.core.diagnostic import diagnostics_header
-from antiphon.core.plan.plan import Capabilities
-from antiphon.core.planning.declare_tools import DeclaredTools, declare_tools
+from antiphon.core.plan.declare_tools import DeclaredTools, declare_tools
+from antiphon.core.plan.plan import Notes
 from antiphon.errors import InvalidRequest
 
 VALID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
@@ -40,7 +41,7 @@ identities = st.lists(
 
 
 def declared(tools: Tools, choice: Any = "auto") -> DeclaredTools:
-    return declare_tools(tools, choice, [], [], MANY)
+    return declare_tools(tools, choice, [], [], MANY, [])
 
 
 @given(identities)
@@ -108,8 +109,9 @@ junk = st.recursive(
 @given(st.lists(junk, max_size=5))
 def test_no_tool_in_a_history_can_prevent_a_plan(tools: list[Any]) -> None:
     items: Tools = [{"type": "tool_search_output", "tools": tools}, {"type": "additional_tools"}]
-    result = declare_tools([], "auto", items, [], Capabilities(web_search="refuse"))
-    assert len(diagnostics_header(result.diagnostics)) <= 1024
+    notes: Notes = []
+    result = declare_tools([], "auto", items, [], Capabilities(web_search="refuse"), notes)
+    assert len(diagnostics_header(notes)) <= 1024
     assert all(VALID.fullmatch(each.name) for each in result.declarations)
 
 

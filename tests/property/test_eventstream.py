@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antiphon.wire.eventstream import BROKEN, EventStreamDecoder
-from antiphon.wire.sse import Frame
+from antiphon.framing.eventstream import BROKEN, EventStreamDecoder
+from antiphon.framing.sse import Frame
 from tests.support.dialect_samples.aws_event_stream import header, message
 
 names = st.text(st.characters(codec="utf-8"), max_size=8)

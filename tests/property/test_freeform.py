@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antiphon.core.filters.freeform_input import FreeformInputFilter
+from antiphon.core.deltas import Delta, Finish, ToolCall, ToolEnd, ToolRevision
+from antiphon.core.freeform.filter import FreeformInputFilter
 from antiphon.core.freeform.unwrap import Unwrapper
-from antiphon.core.stream.deltas import Delta, Finish, ToolCall, ToolEnd, ToolRevision
+from tests.support.filters import DrivenFilter
 from tests.support.patches import (
     DAMAGES,
     TOOLS,
@@ -26,6 +27,7 @@ from tests.support.patches import (
     run_round,
     valid_patches,
 )
+from tests.support.tables import table
 
 RIGHT = patch("*** Update File: a.py\n@@\n-1\n+2\n")
 
@@ -47,6 +49,10 @@ damages = st.sampled_from(sorted(DAMAGES))
 cut_lists = st.lists(st.integers(0, 400), max_size=8)
 
 
+def make_filter() -> DrivenFilter:
+    return DrivenFilter(FreeformInputFilter(TOOLS))
+
+
 def corpus() -> Iterator[tuple[str, str]]:
     """Patches in every wrapper, and broken in every way in some of them, each under its name."""
     styles = list(WRAPPERS)
@@ -63,7 +69,7 @@ def test_nearly_all_calls_end_with_valid_input_if_the_correction_is_valid() -> N
     for number, (name, text) in enumerate(corpus()):
         free: list[Delta] = [ToolCall(0, "c1", "apply_patch", text, "custom")]
         first = free if number % 2 else called(arguments(text))
-        results[name] = is_valid_patch(final_input(FreeformInputFilter(TOOLS), first, RIGHT))
+        results[name] = is_valid_patch(final_input(make_filter(), first, RIGHT))
     wrong = [name for name, sound in results.items() if not sound]
     assert len(results) >= 500
     assert len(wrong) <= len(results) // 100, wrong
@@ -72,13 +78,13 @@ def test_nearly_all_calls_end_with_valid_input_if_the_correction_is_valid() -> N
 def test_input_that_is_only_wrapped_needs_no_correction() -> None:
     for text in valid_patches():
         for style, wrap in WRAPPERS.items():
-            subject = FreeformInputFilter(TOOLS)
+            subject = make_filter()
             deltas = run_round(subject, called(arguments(wrap(text))))
             assert subject.follow_up is None, style
             assert inputs(deltas)[0].strip("\n") == text.strip("\n"), style
 
 
-def outcome(subject: FreeformInputFilter, pieces: list[str]) -> object:
+def outcome(subject: DrivenFilter, pieces: list[str]) -> object:
     """The outcome of a round, independent of chunk boundaries."""
     first: list[Delta] = [ToolCall(0, "c1", "apply_patch")]
     deltas = run_round(subject, first + [ToolCall(0, arguments=piece) for piece in pieces])
@@ -87,16 +93,16 @@ def outcome(subject: FreeformInputFilter, pieces: list[str]) -> object:
     return sent, ends, subject.follow_up, list(subject.diagnostics)
 
 
-@pytest.mark.parametrize("damage", [None, *DAMAGES])
-@pytest.mark.parametrize("style", ["nothing", "patch fence", "shell list", "late field"])
+@table("damage", [None, *DAMAGES])
+@table("style", ["nothing", "patch fence", "shell list", "late field"])
 def test_one_cut_at_any_position_makes_no_difference(style: str, damage: str | None) -> None:
     text = DAMAGES[damage](RIGHT) if damage else RIGHT
     text = arguments(WRAPPERS[style](text))
-    expected = outcome(FreeformInputFilter(TOOLS), [text])
+    expected = outcome(make_filter(), [text])
     first = [None, *DAMAGES].index(damage) % 3  # every third position, with each damage others
     for position in range(first, len(text) + 1, 3):
-        assert outcome(FreeformInputFilter(TOOLS), [text[:position], text[position:]]) == expected
-    assert outcome(FreeformInputFilter(TOOLS), list(text)) == expected
+        assert outcome(make_filter(), [text[:position], text[position:]]) == expected
+    assert outcome(make_filter(), list(text)) == expected
 
 
 @given(patches, wrappers, damages | st.none(), cut_lists)
@@ -106,14 +112,12 @@ def test_chunk_boundaries_make_no_difference(
     text = arguments(WRAPPERS[style](DAMAGES[damage](text) if damage else text))
     positions = [0, *sorted(min(cut, len(text)) for cut in cuts), len(text)]
     pieces = [text[a:b] for a, b in pairwise(positions)]
-    assert outcome(FreeformInputFilter(TOOLS), pieces) == outcome(
-        FreeformInputFilter(TOOLS), [text]
-    )
+    assert outcome(make_filter(), pieces) == outcome(make_filter(), [text])
 
 
 @given(patches, wrappers)
 def test_valid_patches_are_unwrapped(text: str, style: str) -> None:
-    subject = FreeformInputFilter(TOOLS)
+    subject = make_filter()
     found = inputs(run_round(subject, called(arguments(WRAPPERS[style](text)), size=11)))
     assert found[0].strip("\n") == text.strip("\n")
     assert subject.follow_up is None
@@ -123,7 +127,7 @@ def test_valid_patches_are_unwrapped(text: str, style: str) -> None:
 def test_a_valid_correction_is_always_sent(
     text: str, style: str, damage: str, right: str, second_style: str
 ) -> None:
-    subject = FreeformInputFilter(TOOLS)
+    subject = make_filter()
     first = called(arguments(WRAPPERS[style](DAMAGES[damage](text))))
     assert is_valid_patch(final_input(subject, first, WRAPPERS[second_style](right)))
 
@@ -158,7 +162,7 @@ def test_unwrapping_marks_does_not_depend_on_cuts(text: str, cut: int, declared:
 @pytest.mark.parametrize("size", [1, 3, 4, 20])
 def test_valid_input_is_sent_with_every_chunk(size: int) -> None:
     for text in valid_patches():
-        subject = FreeformInputFilter(TOOLS)
+        subject = make_filter()
         subject.feed(ToolCall(0, "c1", "apply_patch", '{"input": "'))
         for position in range(0, len(text), size):
             piece = text[position : position + size]
@@ -172,7 +176,7 @@ def test_the_cost_of_a_chunk_does_not_grow() -> None:
     line = "+" + "x" * 78 + "\n"
 
     def seconds(count: int) -> float:
-        subject = FreeformInputFilter(TOOLS)
+        subject = make_filter()
         deltas = called(arguments(patch("*** Add File: a\n" + line * count)), size=40)
         began = time.process_time()
         run_round(subject, deltas)
@@ -184,5 +188,5 @@ def test_the_cost_of_a_chunk_does_not_grow() -> None:
 
 
 def test_a_filter_without_freeform_calls_changes_nothing() -> None:
-    deltas = run_round(FreeformInputFilter(TOOLS), [])
+    deltas = run_round(make_filter(), [])
     assert deltas == [Finish("tool_calls")]

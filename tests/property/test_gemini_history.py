@@ -10,9 +10,10 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from antiphon.core.deltas import ReasoningState
 from antiphon.core.history.steps import ReasoningStep, Step
-from antiphon.core.plan.plan import Plan, ToolChoice, ToolDeclaration
-from antiphon.core.stream.deltas import ReasoningState
+from antiphon.core.plan.plan import Plan
+from antiphon.core.tools.declaration import ToolChoice, ToolDeclaration
 from antiphon.dialects.gemini.encode import encode
 from antiphon.dialects.gemini.quirks import GeminiQuirks
 from tests.property.test_history import (

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from antiphon import replay
 from antiphon.dialects.gemini.decode import GeminiDecoder, decode
-from antiphon.wire.sse import Frame
+from antiphon.framing.sse import Frame
 from tests.property.test_history import junk, mangled
 from tests.support.stream_validator import check
 

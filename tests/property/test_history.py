@@ -9,10 +9,11 @@ from typing import Any
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from antiphon.core.capabilities import ReplayReasoning
 from antiphon.core.history.pairing import pair_calls
 from antiphon.core.history.read_items import read_items
 from antiphon.core.history.steps import HistoryCode, MessageStep, Step, ToolCallStep, ToolResultStep
-from antiphon.core.plan.plan import Plan, ReplayReasoning
+from antiphon.core.plan.plan import Plan
 from antiphon.dialects.chat.encode import encode
 from antiphon.dialects.chat.quirks import ChatQuirks
 from tests.support.request_validators.chat import problems

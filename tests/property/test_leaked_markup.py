@@ -6,12 +6,11 @@ import re
 import time
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antiphon.core.filters.order import GUARDS, make_markup_filters
-from antiphon.core.stream.deltas import Reasoning, Text
+from antiphon.core.deltas import Reasoning, Text
+from antiphon.core.filters.markup import GUARDS, make_markup_filters
 from tests.support.dialect_samples.leaked_markup import (
     CALL_GUARDS,
     JSON_FORMS,
@@ -24,6 +23,7 @@ from tests.support.dialect_samples.leaked_markup import (
     stream,
     text_of,
 )
+from tests.support.tables import table
 
 MARKS = """
     <think> </think> <thinking> </thinking> <reasoning> </reasoning> <mm:think> </mm:think>
@@ -174,8 +174,8 @@ BURDENS = {
 }
 
 
-@pytest.mark.parametrize("burden", BURDENS)
-@pytest.mark.parametrize("size", [LONG, 50], ids=["whole", "in pieces"])
+@table("burden", BURDENS)
+@table("size", [LONG, 50], ids=["whole", "in pieces"])
 def test_the_work_is_linear_in_the_text(burden: str, size: int) -> None:
     def seconds(length: int) -> float:
         text = (BURDENS[burden] * length)[:length]

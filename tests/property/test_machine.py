@@ -10,9 +10,7 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from antiphon.core.faults.classify import classify
-from antiphon.core.faults.fault import protocol_fault
-from antiphon.core.stream.deltas import (
+from antiphon.core.deltas import (
     Annotation,
     Delta,
     EmptyReasoning,
@@ -32,6 +30,8 @@ from antiphon.core.stream.deltas import (
     ToolEnd,
     Usage,
 )
+from antiphon.core.faults.classify import classify
+from antiphon.core.faults.fault import protocol_fault
 from antiphon.core.stream.finish import FINISH_REASONS
 from antiphon.core.stream.phase import Phase
 from antiphon.core.tools.identity import ToolIdentity

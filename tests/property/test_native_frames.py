@@ -14,7 +14,7 @@ from antiphon.dialects.cohere.decode import CohereDecoder
 from antiphon.dialects.cohere.decode import decode as decode_cohere
 from antiphon.dialects.ollama.decode import OllamaDecoder
 from antiphon.dialects.ollama.decode import decode as decode_ollama
-from antiphon.wire.sse import Frame
+from antiphon.framing.sse import Frame
 from tests.property.test_history import junk, mangled
 from tests.support.stream_validator import check
 

@@ -9,8 +9,10 @@ from typing import Any
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from antiphon.core.capabilities import ReplayReasoning
 from antiphon.core.history.steps import Step
-from antiphon.core.plan.plan import Plan, ReplayReasoning, ToolChoice, ToolDeclaration
+from antiphon.core.plan.plan import Plan
+from antiphon.core.tools.declaration import ToolChoice, ToolDeclaration
 from antiphon.dialects.ollama.encode import encode
 from tests.property.test_history import (
     READS,

@@ -7,17 +7,18 @@ from collections.abc import Iterator
 from typing import Any
 
 import msgspec
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from openai.types.responses import Response as OfficialResponse
 
+from antiphon.core.request import Request
+from antiphon.dialects.responses.create_response import create_response
 from antiphon.errors import InvalidRequest
-from antiphon.wire.body import DEFAULT_LIMITS
-from antiphon.wire.request import Request
-from antiphon.wire.response_from_request import create_response
+from antiphon.server.body import DEFAULT_LIMITS
 from tests.support import captured_requests as captured
 from tests.support.full_request import CHOICES, FULL, ITEMS, TOOLS
+from tests.support.request_body import parse_body
+from tests.support.tables import table
 
 Steps = tuple[str | int, ...]
 
@@ -62,7 +63,7 @@ json_values = st.recursive(
 
 def parsed(body: bytes) -> Request | InvalidRequest:
     try:
-        return Request.parse(body)
+        return parse_body(body)
     except InvalidRequest as error:
         return error
 
@@ -143,7 +144,7 @@ def test_nesting_is_bounded(depth: int, brackets: tuple[str, str], closed: bool)
     assert isinstance(outcome, Request) == (closed and depth < DEFAULT_LIMITS.max_body_depth)
 
 
-@pytest.mark.parametrize("document", DOCUMENTS)
+@table("document", DOCUMENTS)
 def test_every_valid_request_creates_a_response(document: dict[str, Any]) -> None:
     assert isinstance(parsed(json.dumps(document).encode()), Request)
     check(document)

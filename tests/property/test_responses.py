@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from antiphon import replay
-from antiphon.core.stream.deltas import Failure
+from antiphon.core.deltas import Failure
 from antiphon.dialects.responses.decode import ResponsesDecoder, decode
-from antiphon.wire.sse import Frame
+from antiphon.framing.sse import Frame
 from tests.property.test_history import junk
 from tests.support.reference_readers.responses import simplify_item
 from tests.support.stream_validator import TERMINALS, check

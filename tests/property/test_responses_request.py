@@ -10,8 +10,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from msgspec import structs
 
+from antiphon.core.capabilities import ReplayReasoning
 from antiphon.core.history.steps import AudioPart, MessageStep, ReasoningStep, Step
-from antiphon.core.plan.plan import Plan, ReplayReasoning
+from antiphon.core.plan.plan import Plan
 from antiphon.dialects.responses.encode import encode
 from antiphon.dialects.responses.quirks import PLAIN, ResponsesQuirks
 from tests.property.test_history import any_items, is_answered, is_clients, junk, read, threads

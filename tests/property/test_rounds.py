@@ -14,18 +14,12 @@ from functools import partial
 from itertools import pairwise
 from typing import Any
 
-import msgspec
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from antiphon.core.capabilities import Capabilities
 from antiphon.core.client_profile import PROFILES
-from antiphon.core.faults.fault import protocol_fault
-from antiphon.core.filters.order import make_filters
-from antiphon.core.history.capsule import Sealer
-from antiphon.core.plan.plan import Capabilities, Plan
-from antiphon.core.planning.make_plan import make_plan
-from antiphon.core.planning.next_round import FinishedRound, plan_next_round
-from antiphon.core.stream.deltas import (
+from antiphon.core.deltas import (
     Delta,
     Extra,
     Failure,
@@ -39,14 +33,17 @@ from antiphon.core.stream.deltas import (
     ToolEnd,
     Usage,
 )
-from antiphon.core.stream.machine import ResponseMachine
+from antiphon.core.events import Event
+from antiphon.core.faults.fault import protocol_fault
+from antiphon.core.history.capsule import Sealer
+from antiphon.core.plan.next_round import FinishedRound, plan_next_round
+from antiphon.core.plan.plan import Plan
+from antiphon.core.response import Response
+from antiphon.core.stream.source import Source
+from antiphon.core.translation.translation import Round, Search, make_translation
 from antiphon.core.web_search.search_call import SearchOutcome
 from antiphon.core.web_search.sources import SearchResult
 from antiphon.dialects.chat.dialect import ChatDialect
-from antiphon.pipeline.bridge import Bridge
-from antiphon.wire.events import Event
-from antiphon.wire.request import Request
-from antiphon.wire.response import Response
 from tests.property.test_machine import deltas as any_deltas
 from tests.property.test_machine import failures
 from tests.support.machines import (
@@ -59,6 +56,8 @@ from tests.support.machines import (
 )
 from tests.support.openai_sdk_check import check_with_sdk
 from tests.support.patches import FILES, patch
+from tests.support.plans import make_plan
+from tests.support.request_body import parse_body
 from tests.support.request_validators.chat import problems
 from tests.support.rounds import PATCH, READ, SEARCH, TEXT_FORMAT, ULM
 from tests.support.stream_validator import TERMINALS, check
@@ -96,10 +95,10 @@ def requests(draw: st.DrawFn) -> tuple[bytes, Capabilities, str]:
 
 def planned(request: tuple[bytes, Capabilities, str]) -> Plan:
     body, able, _ = request
-    return make_plan(Request.parse(body), [], provider="p", model="m", capabilities=able)
+    return make_plan(parse_body(body), [], provider="p", model="m", capabilities=able)
 
 
-# Driving the bridge
+# Driving the translation
 
 
 @dataclass
@@ -117,51 +116,52 @@ class Run:
 
     def __post_init__(self) -> None:
         self._sealer = Sealer(["a key"], new_nonce=bytes, now=lambda: NOW)
-        new_id = counting_ids()
-        self._machine = ResponseMachine(
+        self.translation = make_translation(
+            self.plan,
+            self._source([]),
             Response(id="resp_1", created_at=NOW, model="m"),
-            new_id=new_id,
+            new_id=counting_ids(),
             now=lambda: NOW,
-            tools=self.plan.identities,
-            seal=partial(self._sealer.seal, "local", "i", "m"),
-            empty_arguments="{}",
+            profile=PROFILES[self.profile],
         )
-        filters = make_filters(self.plan, PROFILES[self.profile], new_id)
-        self.bridge = Bridge(self._machine, ScriptedDialect(ScriptedDecoder([])), filters)
+
+    def _source(self, reads: Sequence[Sequence[Delta]]) -> Source:
+        seal = partial(self._sealer.seal, "local", "i", "m")
+        return Source(ScriptedDialect(ScriptedDecoder(reads)), self.guards, seal)
 
     def play(self, rounds: Sequence[Sequence[Sequence[Delta]]]) -> list[Document]:
         """Run rounds, each a list of reads; after the last one, no further round is possible."""
         for reads in rounds:
             self.request_count += 1
-            self.bridge.use_dialect(ScriptedDialect(ScriptedDecoder(reads)), self.guards)
+            self.translation.read_from(self._source(reads))
             for _ in reads:
-                self.events += self.bridge.feed(b"x")
-            self.events += self.bridge.close()
+                self.events += self.translation.feed(b"x")
+            self.events += self.translation.close()
             if self._is_over():
                 break
-        if not self.bridge.ended:
-            self.events += self.bridge.give_up_round(LOST)
+        if not self.translation.ended:
+            self.events += self.translation.give_up_round(LOST)
         return documents(self.events)
 
     def _is_over(self) -> bool:
-        bridge = self.bridge
-        while bridge.pending_searches:
+        translation = self.translation
+        while isinstance(translation.next, Search):
             found = self.outcomes[self.searched % len(self.outcomes)]
             self.searched += 1
-            self.events += bridge.settle_search(found)
-        if bridge.round_fault is not None:
+            self.events += translation.settle_search(found)
+        wanted = translation.next
+        if isinstance(wanted, Round) and wanted.fault is not None:
             self.rejected += 1
-        elif (follow_up := bridge.follow_up) is not None:
-            items = msgspec.to_builtins(bridge.round_items)
+        elif isinstance(wanted, Round):
             self.plan = plan_next_round(
                 self.plan,
-                FinishedRound(tuple(items), follow_up),
+                FinishedRound(wanted.items, wanted.follow_up),
                 issuer="i",
                 unseal=partial(self._sealer.open, "local"),
             )
             assert problems(ChatDialect().encode(self.plan, stream=True).body) == []
-            bridge.begin_next_round()
-        return bridge.ended
+            translation.begin_round()
+        return translation.ended
 
 
 def check_response(events: list[Document], *, rounds: int = 1) -> Document:
@@ -235,7 +235,7 @@ def test_any_deltas_in_any_rounds_are_one_well_formed_response(
     guards: tuple[str, ...],
 ) -> None:
     run = Run(planned(request), request[2], found, guards=guards)
-    response = check_response(run.play(rounds), rounds=run.bridge.rounds)
+    response = check_response(run.play(rounds), rounds=run.translation.rounds)
     assert response["status"] in ("completed", "incomplete", "failed")
 
 
@@ -271,7 +271,7 @@ outputs = st.one_of(
 
 
 @dataclass(frozen=True)
-class Round:
+class ScriptedRound:
     sent: tuple[Any, ...]
     finish: str
     usage: Usage | None
@@ -302,7 +302,7 @@ class Round:
 counts = st.integers(0, 90)
 rounds_of_outputs = st.lists(
     st.builds(
-        Round,
+        ScriptedRound,
         sent=st.lists(outputs, max_size=4).map(tuple),
         finish=st.sampled_from(["stop", "tool_calls", "stop", "tool_calls", "length"]),
         usage=st.none() | st.builds(Usage, counts, counts),
@@ -341,8 +341,8 @@ def one_at_a_time() -> tuple[bytes, Capabilities, str]:
     return json.dumps(body).encode(), Capabilities(web_search="managed"), "other"
 
 
-def script_of(*sent: Any) -> Round:
-    return Round(sent, "stop", Usage(5, 2), ends=False, counts=True)
+def script_of(*sent: Any) -> ScriptedRound:
+    return ScriptedRound(sent, "stop", Usage(5, 2), ends=False, counts=True)
 
 
 PATCHED, LOOKED = Call("apply_patch", json.dumps({"input": BROKEN})), CALLS[2]
@@ -369,7 +369,7 @@ UNCUT: list[list[int]] = [[]] * 6
 @given(requests(), rounds_of_outputs, outcomes, st.lists(cut_lists, min_size=6, max_size=6))
 def test_output_and_usage_of_all_rounds_are_counted_once(
     request: tuple[bytes, Capabilities, str],
-    rounds_sent: list[Round],
+    rounds_sent: list[ScriptedRound],
     found: list[SearchOutcome],
     cuts: list[list[int]],
 ) -> None:
@@ -377,7 +377,7 @@ def test_output_and_usage_of_all_rounds_are_counted_once(
     run = Run(plan, request[2], found)
     rounds = [each.deltas(number) for number, each in enumerate(rounds_sent)]
     events = run.play([read_in(*each) for each in zip(rounds, cuts, strict=False)])
-    response = check_response(events, rounds=run.bridge.rounds)
+    response = check_response(events, rounds=run.translation.rounds)
 
     usages = [each.usage or Usage() for each in rounds_sent[: run.request_count]]
     usage = response["usage"]
@@ -407,7 +407,7 @@ def test_output_and_usage_of_all_rounds_are_counted_once(
 @given(requests(), rounds_of_outputs, outcomes, st.data())
 def test_an_answer_may_fail_after_any_delta(
     request: tuple[bytes, Capabilities, str],
-    rounds_sent: list[Round],
+    rounds_sent: list[ScriptedRound],
     found: list[SearchOutcome],
     data: st.DataObject,
 ) -> None:
@@ -418,4 +418,4 @@ def test_an_answer_may_fail_after_any_delta(
             cut_at = data.draw(st.integers(0, len(each)))
             each[cut_at:] = data.draw(st.sampled_from([[], [Failure(LOST)], [Finish("error")]]))
     check_response(run.play([[[delta] for delta in each] for each in rounds]))
-    assert run.bridge.ended
+    assert run.translation.ended

@@ -10,7 +10,9 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antiphon.wire.sse import Frame, NDJSONDecoder, SSEDecoder, SSEEncoder, event_to_dict
+from antiphon.dialects.responses.render import SSEEncoder, event_to_dict
+from antiphon.framing.ndjson import NDJSONDecoder
+from antiphon.framing.sse import Frame, SSEDecoder
 
 
 class Note(msgspec.Struct, frozen=True, tag_field="type", tag="test.note"):

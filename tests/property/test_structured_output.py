@@ -11,20 +11,21 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jsonschema_rs
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antiphon.core.filters.structured_output import StructuredOutputFilter
-from antiphon.core.plan.plan import Capabilities
-from antiphon.core.planning.declare_tools import DeclaredTools
-from antiphon.core.planning.output_strategy import choose_output_strategy
-from antiphon.core.stream.deltas import Delta, Finish, Refusal, Text, ToolCall
+from antiphon.core.capabilities import Capabilities
+from antiphon.core.deltas import Delta, Finish, Refusal, Text, ToolCall
+from antiphon.core.events import Event
+from antiphon.core.plan.declare_tools import DeclaredTools
+from antiphon.core.plan.output_strategy import choose_output_strategy
 from antiphon.core.structured_output.contract import OutputContract
-from antiphon.pipeline.contract import ContractStage
-from antiphon.pipeline.stage import Batch
-from antiphon.wire.events import Event
+from antiphon.core.structured_output.filter import StructuredOutputFilter
+from antiphon.stages.contract import ContractStage
+from antiphon.stages.stage import Batch
+from tests.support.filters import DrivenFilter
 from tests.support.machines import documents, machine
+from tests.support.tables import table
 
 Document = dict[str, Any]
 
@@ -128,14 +129,14 @@ EFFORTS: Mapping[str, Capabilities] = {
     "text": Capabilities(formats=frozenset(), tools=False),
 }
 
-every_shape = pytest.mark.parametrize("shape", SHAPES)
-every_rung = pytest.mark.parametrize("rung", EFFORTS)
+every_shape = table("shape", SHAPES)
+every_rung = table("rung", EFFORTS)
 
 
 def contract_of(schema: Document, rung: str) -> OutputContract:
     contract = OutputContract(requested="json_schema", name="it", schema=schema, strict=True)
     return choose_output_strategy(
-        contract, "text.format", DeclaredTools(), None, EFFORTS[rung]
+        contract, "text.format", DeclaredTools(), None, EFFORTS[rung], []
     ).contract
 
 
@@ -157,7 +158,7 @@ def in_tool(contract: OutputContract, text: str, value: Any) -> str:
 
 def run_rounds(contract: OutputContract, rounds: Sequence[Sequence[Delta]]) -> tuple[Document, int]:
     """The response that a client gets, and how many rounds it took."""
-    subject, subject_machine = StructuredOutputFilter(contract), machine(())
+    subject, subject_machine = DrivenFilter(StructuredOutputFilter(contract)), machine(())
     setup = ContractStage(contract, provider="somebody")
     subject_machine.start()
     taken = 0

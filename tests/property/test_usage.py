@@ -25,8 +25,9 @@ from antiphon.config import (
 )
 from antiphon.observe.usage import UsageRow, query_usage
 from antiphon.server.application import Application
+from antiphon.server.gateway import GatewayProcess
 from antiphon.server.http import HTTPRequest
-from antiphon.server.wiring import open_engine
+from antiphon.server.wiring import open_engine, open_setup
 from antiphon.store.trace.reader import list_requests
 
 REQUESTS = 1000
@@ -105,8 +106,9 @@ def total(rows: list[UsageRow], name: str) -> float:
 @pytest.mark.parametrize("seed", [1])
 async def test_usage_is_the_sum_of_a_thousand_random_requests(tmp_path: Path, seed: int) -> None:
     rng, config = random.Random(seed), configuration(tmp_path)
-    async with open_engine(config, {}, lambda entry: None) as engine:
-        application, places = Application(engine, config), asyncio.Semaphore(PARALLEL)
+    async with open_setup(config, {}, lambda entry: None) as setup:
+        application = Application(GatewayProcess(setup))
+        places = asyncio.Semaphore(PARALLEL)
         sent = await asyncio.gather(*(send(application, rng, places) for _ in range(REQUESTS)))
     async with open_engine(config, {}, lambda entry: None) as engine:
         rows = await query_usage(engine.services.store, since=0, until=1 << 40)

@@ -15,9 +15,10 @@ from antiphon.engine.runtime import RandomIds, Runtime
 from antiphon.engine.services import Services
 from antiphon.engine.tracing import Tracer
 from antiphon.errors import ConfigError
-from antiphon.pipeline.log import Entry
+from antiphon.server.reload import FileReloading, reload_and_log
 from antiphon.server.serve import GatewayServer
-from antiphon.server.wiring import open_engine
+from antiphon.server.wiring import open_setup
+from antiphon.stages.log import Entry
 from tests.simulation.disk import Disk, LoopWriter, TraceRows, make_store
 from tests.simulation.records import History
 from tests.simulation.virtual_loop import EPOCH, PROCESS, Process, VirtualLoop
@@ -97,8 +98,7 @@ class SimulatedGateway:
     async def reload(self, file: Config | None) -> None:
         """Send SIGHUP and wait until it was handled; without a file, the configuration is wrong."""
         self._file = file
-        assert self._server.reloader is not None
-        reloading = self._server.reloader.reload_and_log()
+        reloading = reload_and_log(self._server.process)
         await asyncio.wait((self._loop.create_task(reloading, context=self._context),))
 
     def _load(self) -> Config:
@@ -109,7 +109,7 @@ class SimulatedGateway:
     @property
     def services(self) -> Services:
         """Those of the configuration in effect."""
-        return self._server._application.service.engine.services
+        return self._server.process.setup.engine.services
 
     def stall(self, seconds: float) -> None:
         """Let its disk stand still for a while."""
@@ -118,7 +118,7 @@ class SimulatedGateway:
     @property
     def holder(self) -> str:
         """The name under which it holds its runs."""
-        return self._server._application.live.lease.holder
+        return self._server.process.live.lease.holder
 
     @property
     def is_started(self) -> bool:
@@ -126,16 +126,17 @@ class SimulatedGateway:
 
     def find_held(self) -> list[str]:
         """What the lifecycle of its responses still holds, although nothing runs."""
-        service = self._server._application.service
-        live, background = service.live, service.live.background
+        process = self._server.process
+        live = process.live
+        background = live.background
         free = range(self.config.background.max_running)[background._free :]
         held: dict[str, Sized] = {
-            "drivers": live.drivers,
+            "live runs": live.runs,
             "leases of runs": live.lease._held - {""},  # the empty one is that of a claim
             "responses that wait for room": background._waiting,
             "places of running responses": [] if background._tasks else free,
-            "responses that wait for their client": service.attach._waiting,
-            "locks of conversations": service.conversation_locks._held,
+            "responses that wait for their client": process.attach._waiting,
+            "locks of conversations": process.conversation_locks._held,
             "requests that count as running": self._counted(),
         }
         return [
@@ -169,9 +170,11 @@ class SimulatedGateway:
         runtime = self._runtime
         store, self._writer = make_store(self._disk, runtime.now, runtime.epoch_s)
         tracer = Tracer(self.trace, self._runtime.now_ms)
-        opened = open_engine(self.config, {}, self.emit, self._runtime, store=store, tracer=tracer)
-        async with opened as self.engine:
-            self._server = GatewayServer(self.engine, self.config, self._load)
+        opened = open_setup(self.config, {}, self.emit, self._runtime, store=store, tracer=tracer)
+        async with opened as setup:
+            self.engine = setup.engine
+            reloading = FileReloading(self.config, self._load, self.emit)
+            self._server = GatewayServer(setup, reloading=reloading)
             await self._server.start()
             started.set_result(None)
             await self._stop.wait()

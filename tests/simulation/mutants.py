@@ -28,8 +28,9 @@ from typing import Any
 import msgspec
 
 import antiphon.core.stream.machine as machine_module
+import antiphon.dialects.responses.render as render_module
 import antiphon.engine.answer as answer_module
-import antiphon.server.event_stream as event_stream_module
+from antiphon.core.events import TERMINAL_EVENTS
 from antiphon.engine.answer import Answer
 from antiphon.engine.attempt import Attempt
 from antiphon.engine.health import CircuitBreaker, Keyring, Lease
@@ -40,12 +41,11 @@ from antiphon.engine.timer import InactivityTimer
 from antiphon.engine.tracing import RunTrace
 from antiphon.engine.upstream import HTTPUpstream
 from antiphon.errors import InvalidRequest, UpstreamError
-from antiphon.pipeline.log import LogStage
-from antiphon.runs.driver import RunDriver
+from antiphon.runs.event_log import EventLog
+from antiphon.runs.live_run import LiveRun
 from antiphon.server.event_stream import EventStream
+from antiphon.stages.log import LogStage
 from antiphon.store.sqlite.store import SQLiteStore
-from antiphon.wire.events import TERMINAL_EVENTS
-from antiphon.wire.sse import SSEEncoder
 from tests.simulation.lifecycle.mutants import LIFECYCLE_MUTANTS
 from tests.simulation.limits.mutants import LIMIT_MUTANTS
 from tests.simulation.mutant import Mutant, do_nothing
@@ -67,17 +67,17 @@ class Finding:
 
 
 def _second_terminal_event(original: Any) -> Any:
-    def feed(self: SSEEncoder, events: Sequence[Any]) -> bytes:
+    def feed(self: EventLog, events: Sequence[Any]) -> Any:
         is_last = isinstance(events[-1], TERMINAL_EVENTS)
-        return bytes(original(self, [*events, events[-1]] if is_last else events))
+        return original(self, [*events, events[-1]] if is_last else events)
 
     return feed
 
 
 def _sequence_gap(original: Any) -> Any:
-    def feed(self: SSEEncoder, events: Sequence[Any]) -> bytes:
-        self.sequence_number += self.sequence_number == 9
-        return bytes(original(self, events))
+    def feed(self: EventLog, events: Sequence[Any]) -> Any:
+        self.next_number += self.next_number == 9
+        return original(self, events)
 
     return feed
 
@@ -188,7 +188,7 @@ def _store_always(original: Any) -> Any:
 
 
 def _wait_for_provider(original: Any) -> Any:
-    async def open(self: RunDriver, commit_after_s: float) -> None:
+    async def open(self: LiveRun, commit_after_s: float) -> None:
         await original(self, 1000.0)
 
     return open
@@ -220,9 +220,9 @@ async def _close_no_session(self: HTTPUpstream) -> None:
 
 
 MUTANTS: tuple[Mutant, ...] = (
-    Mutant("a second terminal event", SSEEncoder, "feed", _second_terminal_event),
-    Mutant("a gap in the sequence numbers", SSEEncoder, "feed", _sequence_gap),
-    Mutant("no end marker", event_stream_module, "DONE", lambda _: b": end\n\n"),
+    Mutant("a second terminal event", EventLog, "feed", _second_terminal_event),
+    Mutant("a gap in the sequence numbers", EventLog, "feed", _sequence_gap),
+    Mutant("no end marker", render_module, "DONE", lambda _: b": end\n\n"),
     Mutant("a key is never released", Keyring, "release", do_nothing),
     Mutant("the trial of a breaker is never released", CircuitBreaker, "end_trial", do_nothing),
     Mutant("a breaker never closes", CircuitBreaker, "record_success", do_nothing),
@@ -237,7 +237,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant("a timer never fires", InactivityTimer, "_fire", do_nothing),
     Mutant("no total timeout", Run, "_set_deadline", do_nothing),
     Mutant("no keep-alive", EventStream, "_on_silence", do_nothing),
-    Mutant("the answer waits for its provider", RunDriver, "open", _wait_for_provider),
+    Mutant("the answer waits for its provider", LiveRun, "open", _wait_for_provider),
     Mutant("nothing is saved", Answer, "_save", _save_nothing),
     Mutant("saved after the terminal event", Answer, "_save", _save_later),
     Mutant("something else is saved", SQLiteStore, "save", _save_something_else),

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from antiphon.runs.lease import PROCESS_LOST
+from antiphon.runs.recovery import PROCESS_LOST
 from tests.simulation.lifecycle.records import has_ended
 from tests.simulation.plan import KEYS, key_name, list_keys
 from tests.simulation.records import ANSWER, TERMINAL, Exchange, UpstreamCall

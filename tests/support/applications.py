@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -21,12 +21,14 @@ from antiphon.config import (
 from antiphon.core.plan.plan import Outbound
 from antiphon.engine.engine import Engine
 from antiphon.engine.upstream import EchoUpstream, Upstream, UpstreamAnswer
-from antiphon.pipeline.log import Entry
 from antiphon.providers import echo
 from antiphon.providers.registry import Provider
 from antiphon.server.application import Application
+from antiphon.server.gateway import GatewayProcess
 from antiphon.server.http import HTTPRequest, HTTPResponse
-from antiphon.server.wiring import open_engine
+from antiphon.server.reload import FileReloading
+from antiphon.server.wiring import open_setup
+from antiphon.stages.log import Entry
 
 LOCAL: Mapping[str, str] = {"host": "localhost", "content-type": "application/json"}
 """Headers of a local client."""
@@ -79,15 +81,19 @@ def use_upstream(engine: Engine, upstream: Upstream) -> None:
 
 
 @asynccontextmanager
-async def open_application(config: Config | None = None) -> AsyncIterator[OpenApplication]:
+async def open_application(
+    config: Config | None = None, load: Callable[[], Config] | None = None
+) -> AsyncIterator[OpenApplication]:
+    """Open an application. `load` reads its configuration again."""
     log: list[Entry] = []
     config = config or echo_config()
-    async with open_engine(config, {}, log.append) as engine:
-        application = Application(engine, config)
+    reloading = None if load is None else FileReloading(config, load, log.append)
+    async with open_setup(config, {}, log.append) as setup:
+        process = GatewayProcess(setup, reloading=reloading)
         try:
-            yield OpenApplication(application, engine, log)
+            yield OpenApplication(Application(process), setup.engine, log)
         finally:
-            await application.close()
+            await process.close()
 
 
 def document_of(response: HTTPResponse) -> Any:

@@ -20,12 +20,27 @@ _REPOSITORY = Path(__file__).parents[2]
 @cache
 def bodies() -> dict[str, dict[str, Any]]:
     """The body of every captured request that has one, by the name of its file."""
-    design = Path(os.environ.get("ANTIPHON_DESIGN") or _REPOSITORY.parent / "shared" / "design")
+    design = _design()
     captured = {
         path.stem: json.loads(path.read_bytes())["body"]
         for path in sorted(design.glob("codex-requests/*.json"))
     }
     return {name: body for name, body in captured.items() if body}
+
+
+@cache
+def chat_bodies() -> dict[str, dict[str, Any]]:
+    """The body of every captured request of Chat Completions, by the name of its file. Schemas were
+    left out of the files; an empty one takes their place."""
+    empty = '{"type": "object", "properties": {}}'
+    return {
+        path.stem: json.loads(path.read_text("utf-8").replace('"<schema>"', empty))["body"]
+        for path in sorted(_design().glob("chat-requests/*.json"))
+    }
+
+
+def _design() -> Path:
+    return Path(os.environ.get("ANTIPHON_DESIGN") or _REPOSITORY.parent / "shared" / "design")
 
 
 CLIENT = {"originator": "codex_exec"}

@@ -25,9 +25,10 @@ from antiphon.config import (
 )
 from antiphon.engine.engine import Engine
 from antiphon.engine.runtime import Runtime
-from antiphon.pipeline.log import Entry
+from antiphon.server.reload import FileReloading
 from antiphon.server.serve import GatewayServer
-from antiphon.server.wiring import open_engine
+from antiphon.server.wiring import open_setup
+from antiphon.stages.log import Entry
 from tests.support import postgres
 
 
@@ -108,13 +109,14 @@ async def running(
 ) -> AsyncIterator[Running]:
     """Run a gateway. `load` reads its configuration again."""
     log: list[Entry] = []
-    async with open_engine(config, {}, log.append, runtime) as engine:
-        gateway = GatewayServer(engine, config, load)
+    reloading = None if load is None else FileReloading(config, load, log.append)
+    async with open_setup(config, {}, log.append, runtime) as setup:
+        gateway = GatewayServer(setup, reloading=reloading)
         await gateway.start()
         base_url = f"http://127.0.0.1:{gateway.port}/v1"
         async with aiohttp.ClientSession() as client:
             try:
-                yield Running(gateway, engine, base_url, log, client)
+                yield Running(gateway, setup.engine, base_url, log, client)
             finally:
                 await gateway.stop()
 

@@ -6,17 +6,19 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from antiphon.core.deltas import Delta
+from antiphon.core.events import Event
+from antiphon.core.response import Response
 from antiphon.core.stream.blocks import Seal
-from antiphon.core.stream.deltas import Delta
 from antiphon.core.stream.machine import ResponseMachine
+from antiphon.core.stream.source import Source
 from antiphon.core.tools.identity import ToolIdentity, ToolIdentityMap
+from antiphon.core.translation.translation import Translation
 from antiphon.dialects.chat.dialect import ChatDialect
 from antiphon.dialects.dialect import Framer, StreamDecoder
-from antiphon.pipeline.bridge import Bridge
-from antiphon.wire.events import Event
-from antiphon.wire.limits import DEFAULT_LIMITS, ResponseLimits
-from antiphon.wire.response import Response
-from antiphon.wire.sse import Frame, event_to_dict
+from antiphon.dialects.responses.render import event_to_dict
+from antiphon.framing.limits import DEFAULT_LIMITS, ResponseLimits
+from antiphon.framing.sse import Frame
 
 Document = dict[str, Any]
 
@@ -113,14 +115,14 @@ class ScriptedDialect(ChatDialect):
 
 
 def run_steps(steps: Sequence[Step], machine: ResponseMachine, last: Step = ()) -> list[Document]:
-    """Run a bridge whose decoder takes these steps, one for each read; return its events."""
-    bridge = Bridge(machine, ScriptedDialect(ScriptedDecoder(steps, last)))
-    events = [event for _ in steps for event in bridge.feed(b"x")]
-    return documents(events + bridge.close())
+    """Run a translation whose decoder takes these steps, one for each read; return its events."""
+    translation = Translation(machine, Source(ScriptedDialect(ScriptedDecoder(steps, last))))
+    events = [event for _ in steps for event in translation.feed(b"x")]
+    return documents(events + translation.close())
 
 
 def run(deltas: Iterable[Delta], tools: Iterable[ToolIdentity] = TOOLS) -> list[Document]:
-    """Run a bridge with these deltas, each in its own chunk; return its events."""
+    """Run a translation with these deltas, each in its own chunk; return its events."""
     return run_steps([[delta] for delta in deltas], machine(tools))
 
 

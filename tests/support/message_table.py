@@ -81,7 +81,7 @@ SINKS: dict[str, tuple[str, int | None, str]] = {
     "ProviderFault": (STREAM, None, "message"),
     "SchemaViolation": (VIOLATION, 2, "message"),
     "GrammarViolation": (VIOLATION, 1, "message"),
-    "error_response": (HTTP, 1, "message"),
+    "Problem": (HTTP, None, "message"),
     "error_at": (CONFIG, 1, "problem"),
     "ValueError": (REASON, 0, ""),
     "TypeError": (REASON, 0, ""),

@@ -2,7 +2,7 @@
 
     python -m tests.support.mutation [--count N] [--seed N] [--minutes M] [PATH …]
 
-Changes comparisons, conditions, constants and arithmetic of `core/stream` and `wire`, one at a
+Changes comparisons, conditions, constants and arithmetic of `core/stream` and `framing`, one at a
 time, in a copy of the source, and runs the unit tests of the changed module and of its package. A
 mutant that no test notices survives, and is printed. The exit status is 1 if one survives that is
 not in `EQUIVALENT` of `tests/support/mutation_survivors.py`.
@@ -35,7 +35,16 @@ from tests.support.mutation_survivors import EQUIVALENT
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src"
-PACKAGES = ("antiphon/core/stream", "antiphon/wire")
+PLACES = (
+    "antiphon/core/*.py",
+    "antiphon/core/stream/*.py",
+    "antiphon/framing/*.py",
+    "antiphon/dialects/validate.py",
+    "antiphon/dialects/json_output.py",
+    "antiphon/dialects/responses/parse*.py",
+    "antiphon/server/body.py",
+)
+"""What was the core of the wire format: every change of it must fail a unit test."""
 TIMEOUT_S = 60
 
 _COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
@@ -167,7 +176,7 @@ def _run_tests(copy: Path, paths: list[str]) -> NoReturn:
 
 def choose(count: int, seed: int, only: list[str]) -> list[tuple[Mutant, str]]:
     """Choose mutants, the same ones for the same seed and source."""
-    paths = sorted(path for package in PACKAGES for path in (SOURCE / package).glob("*.py"))
+    paths = sorted(path for place in PLACES for path in SOURCE.glob(place))
     names = [path.relative_to(SOURCE).as_posix() for path in paths if path.name != "__init__.py"]
     chosen = [name for name in names if not only or any(each in name for each in only)]
     found = [

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from antiphon.config import Config, ProviderConfig
+from antiphon.core.plan.hosted_tools import REFUSE, HostedToolPolicy
 from antiphon.core.plan.plan import Plan
-from antiphon.core.planning.hosted_tools import REFUSE, HostedToolPolicy
-from antiphon.core.planning.make_plan import make_plan
 from antiphon.providers.registry import SPECS, Provider, build_providers
-from antiphon.wire.request import Request
+from tests.support.plans import make_plan
+from tests.support.request_body import parse_body
 
 Document = dict[str, Any]
 
@@ -61,7 +61,7 @@ def make_request_plan(
     model = model or first_model(provider)
     document = {"model": "m", "input": "hello", **request}
     return make_plan(
-        Request.parse(json.dumps(document).encode()),
+        parse_body(json.dumps(document).encode()),
         [],
         provider=provider.name,
         model=model,

@@ -9,9 +9,9 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 
-from antiphon.core.filters.freeform_input import FreeformInputFilter
-from antiphon.core.stream.deltas import Delta, Finish, Text, ToolCall, ToolEnd, ToolRevision
+from antiphon.core.deltas import Delta, Finish, Text, ToolCall, ToolEnd, ToolRevision
 from antiphon.core.tools.identity import Grammar, ToolIdentity, ToolIdentityMap
+from tests.support.filters import DrivenFilter
 
 GRAMMAR = Grammar(
     "lark",
@@ -148,7 +148,7 @@ def arguments(text: str) -> str:
 
 
 def run_round(
-    subject: FreeformInputFilter, deltas: list[Delta], reason: str | None = "tool_calls"
+    subject: DrivenFilter, deltas: list[Delta], reason: str | None = "tool_calls"
 ) -> list[Delta]:
     """The deltas of one round behind the filter."""
     deltas = [out for delta in [*deltas, Finish(reason)] for out in subject.feed(delta)]
@@ -173,7 +173,7 @@ def inputs(deltas: list[Delta]) -> dict[int, str]:
     return {index: text for index, text in texts.items() if index in ended}
 
 
-def final_input(subject: FreeformInputFilter, first: list[Delta], second: str) -> str:
+def final_input(subject: DrivenFilter, first: list[Delta], second: str) -> str:
     """The input that one call ends with, where the model would write this if asked again."""
     deltas = run_round(subject, first)
     if subject.follow_up is not None:

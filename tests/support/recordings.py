@@ -4,31 +4,32 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
-import pytest
-
 from antiphon import replay
+from antiphon.core.deltas import Delta
 from antiphon.core.history.capsule import Sealer
 from antiphon.core.history.pairing import pair_calls
 from antiphon.core.history.read_items import read_items
 from antiphon.core.history.steps import Step
-from antiphon.core.planning.unseal import unseal_history
-from antiphon.core.stream.deltas import Delta
+from antiphon.core.plan.plan import Notes
+from antiphon.core.plan.unseal import unseal_history
+from antiphon.core.stream.source import Source
+from antiphon.core.translation.translation import Translation
 from antiphon.dialects.dialect import resolve
-from antiphon.pipeline.bridge import Bridge
 from tests.support.corpus import Case
 from tests.support.machines import documents, machine
 from tests.support.stream_validator import check
+from tests.support.tables import Test, table
 
 Document = dict[str, Any]
 
 
-def every(cases: Iterable[Case]) -> pytest.MarkDecorator:
-    """Parametrize a test with these recordings."""
-    return pytest.mark.parametrize("case", [*cases], ids=lambda case: case.id)
+def every(cases: Iterable[Case]) -> Callable[[Test], Test]:
+    """Run a test with each of these recordings."""
+    return table("case", cases, ids=lambda case: case.id)
 
 
 def streams(cases: Iterable[Case]) -> list[Case]:
@@ -66,11 +67,16 @@ def deltas_of(case: Case) -> list[Delta]:
 def history_of(case: Case) -> tuple[Step, ...]:
     """The history of the next request: a message, the recorded answer, and another message."""
     sealer = Sealer(["key"], new_nonce=bytes, now=lambda: 0)
-    bridge = Bridge(
-        machine((), seal=partial(sealer.seal, "local", "p", "m")), resolve(case.meta["protocol"])
+    translation = Translation(
+        machine((), seal=partial(sealer.seal, "local", "p", "m")),
+        Source(resolve(case.meta["protocol"])),
     )
     streamed = case in streams([case])
-    events = bridge.feed(case.data) + bridge.close() if streamed else bridge.feed_whole(case.data)
+    events = (
+        translation.feed(case.data) + translation.close()
+        if streamed
+        else translation.feed_whole(case.data)
+    )
     sent = documents(events)
     check(sent)
     output = json.loads(json.dumps(final(sent)["output"]))
@@ -82,8 +88,10 @@ def history_of(case: Case) -> tuple[Step, ...]:
     hi, go_on = ({"role": "user", "content": text} for text in ("hi", "go on"))
     items = [hi, *output, *results, go_on]
     steps, _ = read_items(items, inputs=frozenset({"text"}), tool_output_images=False)
-    steps, lost = unseal_history(steps, issuer="p", model="m", unseal=partial(sealer.open, "local"))
-    assert not lost
+    notes: Notes = []
+    unseal = partial(sealer.open, "local")
+    steps = unseal_history(steps, notes, issuer="p", model="m", unseal=unseal)
+    assert not notes
     return pair_calls(steps)[0]
 
 

@@ -1,11 +1,14 @@
-"""Request path counter: the project files that one streamed request runs through.
+"""Request path counter: the project files and classes that one request runs through.
 
 Run `python -m tests.support.request_path [MODEL]` to print the files in the order of their first
-call. A profiler hook sees every call of a Python function in `src/antiphon` while the served
-gateway (memory store, log level error) answers one streamed request of two text deltas, from a
-provider on a socket (`up/m`) or from the built-in echo (`echo/echo`). A switch is a call whose
-function stands in another project file than the call before it. One request goes through
-before the counted one, so that imports and caches are warm.
+call. A profiler hook sees every call of a Python function in `src/antiphon` from the request of the
+client to the end of the run, in the served gateway (log level error). The model is
+that of a provider on a socket (`up/m`), which sends each of two text deltas when the client has
+read the one before, or the built-in echo (`echo/echo`). A switch is a call whose function stands in
+another project file than the call before it. Classes are those of the layers that run a request
+(`engine`, `runs`, `observe`, `server`, `stages`) with a method that was called, in a streamed and
+in a background request. One request goes through before the counted ones, so that imports and
+caches are warm.
 """
 
 from __future__ import annotations
@@ -14,6 +17,8 @@ import asyncio
 import json
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
@@ -23,12 +28,14 @@ from msgspec import structs
 
 import antiphon
 from antiphon.config import LogConfig, StoreConfig
-from tests.support.gateways import running, settings
+from tests.support.gateways import Running, events_of, running, settings
 from tests.support.upstream import DONE, Connection, ReceivedRequest, upstream, usage
+from tests.support.waiting import until
 
 SOURCE = str(Path(antiphon.__file__).parent)
 DELTAS = ("Hello", " world")
 MODELS = ("up/m", "echo/echo")
+RUNNING = ("engine/", "runs/", "observe/", "server/", "stages/")
 
 
 @dataclass
@@ -37,6 +44,8 @@ class RequestPath:
 
     files: dict[str, int] = field(default_factory=dict)
     """Calls by file, in the order of the first call."""
+    classes: set[str] = field(default_factory=set)
+    """Classes of the layers that run a request, as `file:name`."""
     switches: int = 0
     calls: int = 0
     _last: str = ""
@@ -49,6 +58,9 @@ class RequestPath:
         self.calls += 1
         self.switches += name != self._last
         self._last = name
+        owner, _, _ = frame.f_code.co_qualname.partition(".")
+        if owner != frame.f_code.co_qualname and name.startswith(RUNNING) and owner[0].isupper():
+            self.classes.add(f"{name}:{owner}")
 
 
 def _chunk(delta: dict[str, str], finish_reason: str | None = None) -> bytes:
@@ -57,32 +69,77 @@ def _chunk(delta: dict[str, str], finish_reason: str | None = None) -> bytes:
     return b"data: " + json.dumps(document).encode() + b"\n\n"
 
 
-async def _two_deltas(request: ReceivedRequest, connection: Connection) -> None:
-    await connection.head()
-    for text in DELTAS:
-        await connection.send(_chunk({"content": text}))
-    await connection.send(_chunk({}, "stop") + usage() + DONE)
-    await connection.end()
+class _PacedProvider:
+    """A provider that sends its next chunk when the client has read the one before."""
+
+    def __init__(self) -> None:
+        self._read: asyncio.Queue[None] = asyncio.Queue()
+
+    async def serve(self, request: ReceivedRequest, connection: Connection) -> None:
+        await connection.head()
+        for text in DELTAS:
+            await connection.send(_chunk({"content": text}))
+            await self._read.get()
+        await connection.send(_chunk({}, "stop") + usage() + DONE)
+        await connection.end()
+
+    def go_on(self, chunks: int = 1) -> None:
+        for _ in range(chunks):
+            self._read.put_nowait(None)
+
+
+@contextmanager
+def _recorded(path: RequestPath) -> Iterator[None]:
+    sys.setprofile(path.record)
+    try:
+        yield
+    finally:
+        sys.setprofile(None)
+
+
+async def _stream(gateway: Running, body: dict[str, Any], provider: _PacedProvider) -> None:
+    """Read a response to its end, and let the run end, too."""
+    text = b""
+    url = f"{gateway.base_url}/responses"
+    async with gateway.client.post(url, json={**body, "stream": True}) as response:
+        async for data in response.content.iter_any():
+            text += data
+            provider.go_on(data.count(b'"type":"response.output_text.delta"'))
+    await until(lambda: not gateway.engine.active, "the run has ended")
+    assert [each["delta"] for each in events_of(text) if "delta" in each] == list(DELTAS)
+
+
+async def _generate_in_background(
+    gateway: Running, body: dict[str, Any], provider: _PacedProvider
+) -> None:
+    provider.go_on(len(DELTAS))
+    _, _, response = await gateway.post({**body, "background": True})
+    await until(lambda: not gateway.engine.active, "the run has ended")
+    url = f"{gateway.base_url}/responses/{response['id']}"
+    async with gateway.client.get(url) as reply:
+        assert (await reply.json())["status"] == "completed"
 
 
 async def count_request_path(directory: Path, model: str = MODELS[0]) -> RequestPath:
-    """Count one streamed request through the served gateway."""
-    async with upstream(_two_deltas) as provider:
+    """Count one streamed request through the served gateway; its classes are also those of a
+    background request."""
+    paced = _PacedProvider()
+    async with upstream(paced.serve) as provider:
         config = structs.replace(
             settings(directory, provider.url),
-            store=StoreConfig(url="memory://"),
+            store=StoreConfig(url=f"sqlite:///{directory}/turns.db"),
             log=LogConfig(level="error"),
         )
         async with running(config) as gateway:
             body: dict[str, Any] = {"model": model, "input": "".join(DELTAS)}
-            await gateway.stream(body)
+            await _stream(gateway, body, paced)
             path = RequestPath()
-            sys.setprofile(path.record)
-            try:
-                events = await gateway.stream(body)
-            finally:
-                sys.setprofile(None)
-    assert [each["delta"] for each in events if "delta" in each] == list(DELTAS)
+            with _recorded(path):
+                await _stream(gateway, body, paced)
+            background = RequestPath()
+            with _recorded(background):
+                await _generate_in_background(gateway, body, paced)
+    path.classes |= background.classes
     return path
 
 
@@ -91,4 +148,7 @@ if __name__ == "__main__":
         found = asyncio.run(count_request_path(Path(place), *sys.argv[1:]))
     for name, calls in found.files.items():
         print(f"{calls:5} {name}")
+    for name in sorted(found.classes):
+        print(f"      {name}")
     print(f"{len(found.files)} files, {found.switches} switches, {found.calls} calls")
+    print(f"{len(found.classes)} classes")

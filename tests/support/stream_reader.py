@@ -76,9 +76,15 @@ class StreamReader:
 
     async def read_until_close(self) -> bytes:
         """Read all bytes of the body until the connection is closed."""
-        await self.head()
+        if not self.status:
+            await self.head()
         async with asyncio.timeout(TIMEOUT_S):
             return await self._reader.read()
+
+    async def read_bytes_until(self, end: bytes) -> bytes:
+        """Read raw bytes up to and including `end`; after `head`."""
+        async with asyncio.timeout(TIMEOUT_S):
+            return await self._reader.readuntil(end)
 
     async def closed_without_an_answer(self) -> bool:
         """Wait until the connection is closed; whether no byte came before."""

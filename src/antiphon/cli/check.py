@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,6 @@ from msgspec import Struct
 from rich.console import Console
 from rich.text import Text
 
-from antiphon.cli.check_owners import check_files, describe_owners
 from antiphon.cli.load_config import (
     add_config_option,
     find_config_path,
@@ -29,14 +29,17 @@ from antiphon.cli.terminal import (
     print_error,
     write_json_lines,
 )
-from antiphon.config import Config, inspect_config, suggest
+from antiphon.config import Config, data_directory, inspect_config, suggest
 from antiphon.engine.routing import list_targets
 from antiphon.errors import AntiphonError
-from antiphon.pipeline.printable import printable
 from antiphon.providers.registry import Provider
-from antiphon.server.reload.config_problems import find_config_problems
-from antiphon.store.url import hide_password
+from antiphon.server.capsule_key import FILE_NAME, read_key
+from antiphon.server.config_problems import find_config_problems
+from antiphon.stages.printable import printable
+from antiphon.store.admin.sqlite_admin import TurnsWithoutOwner, count_turns_without_owner
+from antiphon.store.url import hide_password, sqlite_path
 
+_DAY_S = 24 * 3600
 _EPILOG = """\
 examples:
   antiphon check                        validate the configuration file
@@ -64,7 +67,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 class CheckedConfig(Struct, frozen=True):
-    """A configuration, the file it comes from, the providers it enables, and what is wrong."""
+    """A configuration, the file it comes from, the providers it enables, and its mistakes."""
 
     path: Path | None
     config: Config
@@ -154,14 +157,16 @@ def _describe_provider(provider: Provider) -> dict[str, Any]:
     return {
         "name": provider.name,
         "kind": provider.spec.name,
-        "base_url": None if provider.spec.in_process else provider.base_url,
+        "base_url": None if provider.spec.in_process else hide_password(provider.base_url),
         "keys": len(provider.api_keys),
         "models": len(provider.models()),
     }
 
 
 def _describe_settings(config: Config) -> list[tuple[str, str]]:
-    server, trace, log = config.server, config.trace, config.log
+    server = config.server
+    trace = config.trace
+    log = config.log
     clients = ", ".join(server.api_keys) or "this machine only"
     payloads = "with payloads" if trace.payloads else "without payloads"
     return [
@@ -232,3 +237,48 @@ def _format_result(result: ProbeResult) -> Text:
     if result.ok is None:
         return Text("skipped", style="yellow")
     return Text("ok", style="bold green") if result.ok else Text(result.fault, style="bold red")
+
+
+# --- files of the gateway -------------------------------------------------------------------------
+
+
+def check_files(config: Config, environment: Mapping[str, str]) -> None:
+    """Raise what `antiphon serve` would raise about files that exist already."""
+    key = data_directory(environment) / FILE_NAME
+    if not config.capsule.keys and key.exists():
+        read_key(key)
+    _count_without_owner(config, 0)
+
+
+def describe_owners(config: Config) -> str:
+    """Describe who finds stored responses, and which of them have no owner."""
+    if not config.server.api_keys:
+        return "one, because there are no client keys"
+    found = _count_without_owner(config, int(time.time()))
+    days = -(-config.capsule.ttl_s // _DAY_S)
+    return (
+        "each client key finds only its own responses and reasoning state"
+        f"{_describe_turns(found)}; reasoning state that an earlier version sealed can be used by"
+        f" every key for {days} days from then"
+    )
+
+
+def _describe_turns(found: TurnsWithoutOwner) -> str:
+    if not found.count:
+        return ""
+    one = found.count == 1
+    responses = "1 response has" if one else f"{found.count:,} responses have"
+    until = "" if found.expire_at is None else f" until {_format_day(found.expire_at)}"
+    return (
+        f"; {responses} no owner (stored by an earlier version) and can be continued by every"
+        f" key{until}"
+    )
+
+
+def _format_day(seconds: int) -> str:
+    return time.strftime("%Y-%m-%d", time.gmtime(seconds))
+
+
+def _count_without_owner(config: Config, now: int) -> TurnsWithoutOwner:
+    path = sqlite_path(resolve_store_url(config))
+    return TurnsWithoutOwner() if path is None else count_turns_without_owner(path, now)

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 import aiohttp
 
 from antiphon.engine.connections import open_session
-from antiphon.engine.discovery.model_lists import fetch_models, has_model_list
+from antiphon.engine.discovery import fetch_models, has_model_list
 from antiphon.errors import DiscoveryError
 from antiphon.providers.registry import Provider
 
@@ -28,10 +28,10 @@ async def _ask_all(providers: list[Provider]) -> tuple[dict[str, list[str]], dic
     if not providers:
         return {}, {}
     async with open_session() as session:
-        answers = await asyncio.gather(*(_ask(session, each) for each in providers))
-    pairs = [(provider.name, answer) for provider, answer in zip(providers, answers, strict=True)]
-    found = {name: answer for name, answer in pairs if isinstance(answer, list)}
-    return found, {name: answer for name, answer in pairs if isinstance(answer, str)}
+        replies = await asyncio.gather(*(_ask(session, each) for each in providers))
+    pairs = [(provider.name, reply) for provider, reply in zip(providers, replies, strict=True)]
+    found = {name: reply for name, reply in pairs if isinstance(reply, list)}
+    return found, {name: reply for name, reply in pairs if isinstance(reply, str)}
 
 
 async def _ask(session: aiohttp.ClientSession, provider: Provider) -> list[str] | str:

@@ -10,14 +10,24 @@ from pathlib import Path
 from antiphon.config import Config, data_directory, find_config, load_config
 
 
-def add_config_option(parser: argparse.ArgumentParser, *, search_cwd: bool = True) -> None:
+def add_config_option(
+    parser: argparse.ArgumentParser, *, search_cwd: bool = True, with_no_config: bool = False
+) -> None:
+    """Add `--config FILE` and, for commands that may run without a file, `--no-config`."""
     in_cwd = " ./antiphon.toml," if search_cwd else ""
-    parser.add_argument(
+    options = parser.add_mutually_exclusive_group()
+    options.add_argument(
         "--config",
         metavar="FILE",
         help=f"the configuration file; default: the first of $ANTIPHON_CONFIG,{in_cwd} and"
         " antiphon/antiphon.toml in your configuration directory",
     )
+    if with_no_config:
+        options.add_argument(
+            "--no-config",
+            action="store_true",
+            help="read no configuration file; API keys in the environment enable their providers",
+        )
 
 
 def find_config_path(explicit: str | None, *, search_cwd: bool = True) -> Path | None:

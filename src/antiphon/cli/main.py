@@ -31,7 +31,7 @@ _COMMANDS = {
     "version": "show the version, and the Python and directory it runs from",
 }
 
-_PACKAGES = ("codex", "store", "trace")  # commands with a package of their own
+_PACKAGES = ("codex", "trace")  # commands with a package of their own
 
 _EPILOG = """\
 examples:

@@ -17,7 +17,7 @@ from antiphon.cli.terminal import (
     print_error,
     write_json_lines,
 )
-from antiphon.core.planning.make_plan import EFFORTS
+from antiphon.core.plan.effort import EFFORTS
 from antiphon.engine.routing import Router, make_router
 from antiphon.providers.registry import build_providers
 

@@ -11,14 +11,15 @@ import msgspec
 from msgspec import Struct
 
 from antiphon.config import CapsuleConfig, Config, StoreConfig, TraceConfig
-from antiphon.engine.connection_errors import locate_fault
+from antiphon.dialects.responses.parse import parse_request
 from antiphon.engine.engine import Engine
+from antiphon.engine.fault_report import locate_fault
 from antiphon.engine.services import Caller
 from antiphon.errors import AntiphonError, UpstreamError
 from antiphon.providers.registry import Provider
+from antiphon.server.body import decode_body
 from antiphon.server.wiring import open_engine
 from antiphon.store.redact import Redactor
-from antiphon.wire.request import Request
 
 TIMEOUT_S = 30.0
 _REASON_LENGTH = 200
@@ -80,9 +81,11 @@ async def _probe(engine: Engine, provider: Provider, model: str) -> ProbeResult:
         text = locate_fault(error.fault, provider)
         reason = Redactor(provider.api_keys).redact_text(text)[:_REASON_LENGTH]
     except TimeoutError:
-        fault, message = "timeout · probe", f"{name} did not answer within {TIMEOUT_S:g} seconds."
+        fault = "timeout · probe"
+        message = f"{name} did not answer within {TIMEOUT_S:g} seconds."
     except AntiphonError as error:
-        fault, message = error.code, error.message
+        fault = error.code
+        message = error.message
     return ProbeResult(
         provider=provider.name,
         model=model,
@@ -102,6 +105,6 @@ async def _send_request(engine: Engine, model: str) -> None:
         "store": False,
     }
     caller = Caller("check", engine.services.runtime.new_id("req"))
-    request = Request.parse(msgspec.json.encode(document))
+    request = parse_request(decode_body(msgspec.json.encode(document)))
     async with await engine.create(request, caller) as run:
         await run.response()

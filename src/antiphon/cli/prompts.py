@@ -44,7 +44,7 @@ class Prompts:
         return self.ask(f"{question} (y/n)", "y" if default else "n", _parse_yes_or_no)
 
     def ask_secret(self, question: str) -> str:
-        """Ask without showing what is typed, until it is not empty: there is no default."""
+        """Ask without showing the typed text, until it is not empty: there is no default."""
         while True:
             prompt = Text.assemble((question, "bold"), " ")
             if answer := self._read_line(prompt, hidden=True).strip():

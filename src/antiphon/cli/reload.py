@@ -50,12 +50,12 @@ def run(args: argparse.Namespace) -> int:
         raise ConfigError("there is no configuration file; name the gateway's with --config FILE")
     config = load_config(path, os.environ, needs=())
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    answer = _post(_address(config, args.port), {"sha256": digest})
-    if "error" in answer:
-        for line in str(answer["error"]["message"]).splitlines():
+    reply = _post(_address(config, args.port), {"sha256": digest})
+    if "error" in reply:
+        for line in str(reply["error"]["message"]).splitlines():
             print_error(line)
         return 1
-    _print_result(**answer)
+    _print_result(**reply)
     return 0
 
 
@@ -77,7 +77,7 @@ def _address(config: Config, port: int | None) -> str:
 
 
 def _post(url: str, document: dict[str, Any]) -> Any:
-    """Send a JSON document to the gateway, never by way of a proxy; return its answer."""
+    """Send a JSON document to the gateway, never by way of a proxy; return its reply."""
     request = urllib.request.Request(
         url, json.dumps(document).encode(), {"content-type": "application/json"}, method="POST"
     )
@@ -97,7 +97,7 @@ def _post(url: str, document: dict[str, Any]) -> Any:
 
 def _read_error(error: urllib.error.HTTPError, url: str) -> Any:
     try:
-        answer = msgspec.json.decode(error.read())
-        return {"error": {"message": answer["error"]["message"]}}
+        reply = msgspec.json.decode(error.read())
+        return {"error": {"message": reply["error"]["message"]}}
     except (msgspec.DecodeError, KeyError, TypeError):
         return {"error": {"message": f"{url} is not a gateway: it answered {error.code}."}}

@@ -12,14 +12,13 @@ import msgspec
 from rich.text import Text
 
 from antiphon.cli.terminal import is_terminal, make_console, write_json_lines
+from antiphon.core.capabilities import Capabilities
 from antiphon.core.client_profile import OTHER, PROFILES
-from antiphon.core.plan.plan import Capabilities
-from antiphon.dialects.detect import detect_dialect
-from antiphon.dialects.dialect import DIALECTS
 from antiphon.errors import UnreadableFile
-from antiphon.library.replay import replay
-from antiphon.pipeline.printable import printable
+from antiphon.library.replay import detect_dialect, replay
+from antiphon.providers.dialect_plugins import dialect_names
 from antiphon.providers.registry import SPECS
+from antiphon.stages.printable import printable
 
 _STYLES: Mapping[str, str] = {
     "response.created": "cyan",
@@ -51,7 +50,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", help="the recording; - for standard input")
     parser.add_argument(
         "--dialect",
-        choices=sorted(DIALECTS),
+        choices=dialect_names(),
         help="API dialect of the provider (default: the one that the recording looks like)",
     )
     parser.add_argument(

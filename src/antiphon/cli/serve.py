@@ -48,7 +48,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         "a key nor a network."
     )
     parser.epilog = _EPILOG
-    add_config_option(parser)
+    add_config_option(parser, with_no_config=True)
     parser.add_argument("--host", help="address to listen on; overrides [server] host")
     parser.add_argument(
         "--port", type=int, help="port to listen on; overrides [server] port; 0 is any free port"
@@ -65,11 +65,13 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     def load() -> Config:
-        return _apply_options(load_config_or_default(args.config), args)
+        config = Config() if args.no_config else load_config_or_default(args.config)
+        return _apply_options(config, args)
 
     config = load()
     emit = open_log(config.log)
-    announce = _make_announcer(config.server, find_config_path(args.config))
+    path = None if args.no_config else find_config_path(args.config)
+    announce = _make_announcer(config.server, path)
     try:
         if args.workers is not None:
             return serve_workers(config, args.workers, load, emit, announce)

@@ -14,20 +14,20 @@ from antiphon.cli.terminal import print_error
 from antiphon.config import Config
 from antiphon.engine.routing import Router
 from antiphon.errors import AntiphonError, ConfigError
-from antiphon.pipeline.log import Entry
 from antiphon.server.auth import reject_open_bind
 from antiphon.server.log_output import open_log
-from antiphon.server.reload.engine_parts import make_checked_router
 from antiphon.server.serve import serve
+from antiphon.server.setup import make_checked_router
 from antiphon.server.workers.listeners import bind_listeners
 from antiphon.server.workers.shared_metrics import share_metrics
 from antiphon.server.workers.supervisor import Supervisor
-from antiphon.server.workers.worker_process import Place
+from antiphon.server.workers.worker_process import WorkerContext
+from antiphon.stages.log import Entry
 
 MAX_WORKERS = 256
 _PER_WORKER = (
     "without [shared] url each worker learns by itself which API keys cool down, which circuit"
-    " breakers are open and which parameters are rejected, and counts limits of clients by itself"
+    " breakers are open and which parameters are rejected"
 )
 
 Announce: TypeAlias = Callable[[int, Sequence[str]], None]
@@ -93,18 +93,18 @@ def _check(config: Config) -> Router:
     return make_checked_router(config, os.environ)
 
 
-def _work(load: Callable[[], Config], config: Config, place: Place) -> int:
+def _work(load: Callable[[], Config], config: Config, context: WorkerContext) -> int:
     """Run one worker until it is stopped; return its exit code. `load` reads the configuration
     again, and checks it."""
     write = open_log(config.log)
 
     def emit(entry: Entry) -> None:
-        write(replace(entry, facts={**entry.facts, "worker": place.number}))
+        write(replace(entry, facts={**entry.facts, "worker": context.number}))
 
     try:
         with asyncio.Runner(loop_factory=make_loop_factory()) as runner:
             runner.run(
-                serve(config, os.environ, emit, lambda *_: place.report_ready(), load, place)
+                serve(config, os.environ, emit, lambda *_: context.report_ready(), load, context)
             )
     except AntiphonError as error:
         print_error(error.message)

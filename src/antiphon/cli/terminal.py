@@ -19,7 +19,7 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from antiphon.pipeline.printable import printable
+from antiphon.stages.printable import printable
 
 _ANY_WIDTH = 10_000
 _LEAST_WRAPPED = 24  # characters of a column that may have several lines

@@ -22,7 +22,7 @@ from antiphon.observe.usage import (
     UsageRow,
     summarize_usage,
 )
-from antiphon.pipeline.printable import printable_fields
+from antiphon.stages.printable import printable_fields
 from antiphon.store.url import is_shared, sqlite_path
 from antiphon.store.usage.sqlite import read_usage_file
 from antiphon.store.usage.usage_table import HOUR_S

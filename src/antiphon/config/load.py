@@ -68,7 +68,7 @@ def parse_config(text: str, environment: Mapping[str, str], *, name: str) -> Con
 def inspect_config(
     path: Path, environment: Mapping[str, str]
 ) -> tuple[Config, Sequence[ConfigError]]:
-    """Read what is valid in the file, and list what is not."""
+    """Read the valid settings of the file, and list its mistakes."""
     return read_config(_read_text(path), environment, name=str(path))
 
 
@@ -167,7 +167,8 @@ class _ConfigReader:
         except msgspec.ValidationError as error:
             problem, _, inside = str(error).partition(" - at `$")
             if tuple(path) not in self._unset:  # else the variable is the problem
-                text, inside = _describe(problem, kind), inside.rstrip("`")
+                text = _describe(problem, kind)
+                inside = inside.rstrip("`")
                 self.problems.append(self._source.error_at(path, text, inside=inside))
             return _INVALID
 
@@ -176,7 +177,7 @@ class _ConfigReader:
     ) -> dict[str, Any]:
         types = {known.name: known.type for known in msgspec.structs.fields(kind)}
         types.pop("source", None)
-        if kind is LimitConfig:  # a number is a bound of answers, a table the limits of a client
+        if kind is LimitConfig:  # a number is a bound of responses, a table the limits of a client
             tables = {key: each for key, each in value.items() if isinstance(each, dict)}
             bounds = {key: each for key, each in value.items() if key not in tables}
             clients = dict.fromkeys(tables, ClientLimitConfig)

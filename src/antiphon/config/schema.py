@@ -135,6 +135,10 @@ class StoreConfig(Struct, frozen=True, kw_only=True):
     max_turn_bytes: Count = 16 * 1024 * 1024
     max_turns: Count | None = None
     max_chain: Count | None = None
+    max_history_items: Count = 20_000
+    """Items of the stored history that a request continues."""
+    max_history_bytes: Count = 64 * 1024 * 1024
+    """Bytes of the stored history that a request continues, as JSON."""
     wait_s: Seconds = 5.0
     """Seconds that a request waits for a PostgreSQL database that is away."""
     pool_size: Count = 8
@@ -147,7 +151,8 @@ class BackgroundConfig(Struct, frozen=True, kw_only=True):
     """Responses with `background: true`."""
 
     max_running: Count = 64
-    """Background responses that one process generates at a time; the others wait in order."""
+    """Background responses that one process generates at a time; the others wait, and clients get
+    free places in turn."""
     keep_s: Count = 3600
     """Seconds for which the events of a background response can be streamed after its end."""
     lease_s: Seconds = 10.0
@@ -204,7 +209,7 @@ class AttemptConfig(Struct, frozen=True, kw_only=True):
     """Consecutive faults of a provider that open its circuit breaker."""
     breaker_rest_s: Seconds = 30.0
     reminders: bool = True
-    """Whether a model that sent only reasoning, and no answer, gets one more request."""
+    """Whether a model that sent only reasoning, and no text, gets one more request."""
 
 
 class ClientLimitConfig(Struct, frozen=True, kw_only=True):
@@ -230,7 +235,7 @@ class PriceConfig(Struct, frozen=True, kw_only=True):
 
 
 class LimitConfig(Struct, frozen=True, kw_only=True):
-    """The largest answer of a provider that is accepted. Bytes count after decompression.
+    """The largest response of a provider that is accepted. Bytes count after decompression.
 
     In the file, a key of [limits] with a number is such a bound; a table `[limits.NAME]` has the
     limits of the client key with this name."""
@@ -305,7 +310,7 @@ class ClientConfig(Struct, frozen=True, kw_only=True):
 
 
 class PipelineConfig(Struct, frozen=True, kw_only=True):
-    """Stages of other packages that every answer passes."""
+    """Stages of other packages that every response passes."""
 
     stages: list[Annotated[str, Meta(min_length=1)]] = field(default_factory=list)
     """Names of entry points of the group `antiphon.stages`, in the order of the stages."""
@@ -315,7 +320,8 @@ class CompatibilityConfig(Struct, frozen=True, kw_only=True):
     """Leniency towards requests that cannot be served in full."""
 
     hosted_tools: Literal["refuse", "ignore"] = "refuse"
-    """A hosted tool that nobody can run: an error, or left out with a diagnostic."""
+    """A hosted tool that neither the provider nor the gateway can run: an error, or left out with a
+    diagnostic."""
 
 
 class LogConfig(Struct, frozen=True, kw_only=True):

@@ -52,7 +52,8 @@ class ConfigSource:
     def find_line(self, path: list[str], *, exact: bool = False) -> int | None:
         """Find the line of a key, or of the innermost table around it; `exact`: of the key."""
         table: list[str] = []
-        best, depth = None, 0
+        best = None
+        depth = 0
         for number, line in enumerate(self._lines, 1):
             if header := re.match(rf"\s*\[\[?({_KEYS})\]", line):
                 found = table = _split_key(header[1])
@@ -61,7 +62,8 @@ class ConfigSource:
             else:
                 continue
             if len(found) > depth and path[: len(found)] == found:
-                best, depth = number, len(found)
+                best = number
+                depth = len(found)
         return None if exact and depth < len(path) else best
 
 

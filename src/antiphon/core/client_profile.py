@@ -32,7 +32,7 @@ class Profile(Struct, frozen=True, kw_only=True):
     permanent_errors: Literal["exact", "400"] = "exact"
     keepalive: Literal["event", "comment"] = "event"
     optional_tools: frozenset[str] = frozenset()
-    """Hosted tools that the client sends unasked: left out, not refused, if nobody can run them."""
+    """Hosted tools that the client sends unasked: left out, not refused, if they cannot be run."""
     software: str = ""
     """The client's own name and version, as its headers have them; for the trace."""
 

@@ -7,12 +7,14 @@ compares the two.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 
 from msgspec import Struct
 
 HEADER_LIMIT = 1024
+MAX_DIAGNOSTICS = 100
+_MAX_SUBJECT = 80
 
 
 class Decision(StrEnum):
@@ -55,6 +57,7 @@ class Code(StrEnum):
     USAGE_ESTIMATED = "usage.estimated"
     SEARCH_LIMITED = "search.limited"
     SEARCH_FAILED = "search.failed"
+    DIAGNOSTICS_OMITTED = "diagnostics.omitted"
     CONTEXT_NOT_COMPACTED = "context.not_compacted"
     CLIENT_REFUSAL_AS_TEXT = "client.refusal_as_text"
     CLIENT_ERROR_AS_400 = "client.error_as_400"
@@ -86,6 +89,15 @@ def ignored(code: str, param: str, message: str, subject: str = "") -> Diagnosti
     )
 
 
+def bound_diagnostics(found: Sequence[Diagnostic]) -> Sequence[Diagnostic]:
+    """Return the first of too many diagnostics and the number of the others: clients may cause one
+    with every item, and each is logged and kept."""
+    more = len(found) - MAX_DIAGNOSTICS
+    message = f"{more:,} more diagnostics are left out."
+    omitted = ignored(Code.DIAGNOSTICS_OMITTED, "", message, f"{more}_more")
+    return (*found[:MAX_DIAGNOSTICS], omitted)
+
+
 def diagnostics_header(diagnostics: Iterable[Diagnostic]) -> str:
     """The value of the `antiphon-diagnostics` header: a count and codes, bounded and sanitized."""
     found = list(diagnostics)
@@ -101,5 +113,6 @@ def diagnostics_header(diagnostics: Iterable[Diagnostic]) -> str:
 
 def _label(diagnostic: Diagnostic) -> str:
     subject = diagnostic.subject or re.sub(r"\[\d+\]", "", diagnostic.param)
+    subject = subject[:_MAX_SUBJECT]
     # The client controls this text: nothing in it may end the value or the header.
     return f"{diagnostic.code}:{re.sub(r'[^A-Za-z0-9_.-]', '_', subject)}"

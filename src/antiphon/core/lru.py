@@ -32,7 +32,8 @@ class LRUCache(Generic[K, V]):
             with suppress(KeyError):  # another thread has just evicted it
                 values.move_to_end(key)
                 return values[key]
-        value, size = self._make(key), self._size(key)
+        value = self._make(key)
+        size = self._size(key)
         if size > self._max_size:
             return value
         if values.setdefault(key, value) is value:  # no other thread was faster

@@ -1,37 +1,17 @@
-"""Default framing, error classification and parameter removal of a dialect.
-
-Also the protocols of what a dialect reads with: `Framer` and `StreamDecoder`.
-"""
+"""Default framing, error classification and parameter removal of a dialect."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 from antiphon.core.faults import classify, messages
 from antiphon.core.faults.fault import ProviderFault
 from antiphon.core.plan.plan import Outbound
-from antiphon.core.stream.deltas import Delta
+from antiphon.core.stream.source import Framer
 from antiphon.dialects.parameters import ParameterFields, list_removable, remove_parameter
-from antiphon.wire.limits import DEFAULT_LIMITS
-from antiphon.wire.sse import Frame, SSEDecoder
-
-
-class Framer(Protocol):
-    """Incremental framing: chunks of bytes in, complete frames out."""
-
-    def feed(self, chunk: bytes) -> list[Frame]: ...
-    def close(self) -> list[Frame]: ...
-
-
-class StreamDecoder(Protocol):
-    """Incremental decoding of one streamed answer: frames in, deltas out."""
-
-    ended: bool
-    """The provider has marked the end of the stream; nothing more will come."""
-
-    def feed(self, frame: Frame) -> list[Delta]: ...
-    def close(self) -> list[Delta]: ...
+from antiphon.framing.limits import DEFAULT_LIMITS
+from antiphon.framing.sse import SSEDecoder
 
 
 class DialectDefaults:

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from antiphon.core.faults.fault import ProviderFault
 from antiphon.core.plan.plan import Outbound, Plan
-from antiphon.core.stream.deltas import Delta
+from antiphon.core.stream.source import Framer, ReadingDialect, StreamDecoder
 from antiphon.dialects.anthropic.dialect import AnthropicDialect
 from antiphon.dialects.anthropic.quirks import AnthropicQuirks
 from antiphon.dialects.bedrock.dialect import BedrockDialect
@@ -16,7 +16,6 @@ from antiphon.dialects.chat.dialect import ChatDialect
 from antiphon.dialects.chat.quirks import ChatQuirks
 from antiphon.dialects.cohere.dialect import CohereDialect
 from antiphon.dialects.cohere.quirks import CohereQuirks
-from antiphon.dialects.defaults import Framer, StreamDecoder
 from antiphon.dialects.gemini.dialect import GeminiDialect
 from antiphon.dialects.gemini.quirks import GeminiQuirks
 from antiphon.dialects.ollama.dialect import OllamaDialect
@@ -24,25 +23,15 @@ from antiphon.dialects.ollama.quirks import OllamaQuirks
 from antiphon.dialects.responses.dialect import ResponsesDialect
 from antiphon.dialects.responses.quirks import ResponsesQuirks
 from antiphon.errors import UnknownDialect
-from antiphon.wire.limits import DEFAULT_LIMITS
 
 __all__ = ["DIALECTS", "Dialect", "Framer", "StreamDecoder", "build", "resolve"]
 
 
-class Dialect(Protocol):
+class Dialect(ReadingDialect, Protocol):
     """A provider's wire format, both ways. Everything is pure, and decoding never raises."""
 
     def encode(self, plan: Plan, *, stream: bool) -> Outbound:
         """The request for a plan."""
-        ...
-
-    def framer(self, max_bytes: int = DEFAULT_LIMITS.frame_bytes) -> Framer:
-        """What splits a stream into frames of at most `max_bytes`."""
-        ...
-
-    def decoder(self) -> StreamDecoder: ...
-    def decode(self, body: bytes) -> list[Delta]:
-        """The deltas of a whole answer."""
         ...
 
     def classify(self, status: int, headers: Mapping[str, str], body: bytes) -> ProviderFault:

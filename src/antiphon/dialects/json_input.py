@@ -7,17 +7,19 @@
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import msgspec
 
+from antiphon.core.deltas import Delta, Extra, Failure
 from antiphon.core.faults.classify import classify, classify_document
 from antiphon.core.faults.fault import FaultType, ProviderFault, protocol_fault
-from antiphon.core.stream.deltas import Delta, Extra, Failure
-from antiphon.dialects.defaults import StreamDecoder
-from antiphon.dialects.lenient_json import repair_json
-from antiphon.wire.sse import Frame, NDJSONDecoder
+from antiphon.core.stream.source import StreamDecoder
+from antiphon.framing.ndjson import NDJSONDecoder
+from antiphon.framing.sse import Frame
 
 NULL = msgspec.Raw(b"null")
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
@@ -104,3 +106,27 @@ def _split_frames(body: bytes) -> list[Frame]:
         # Text that is not JSON at all (an HTML page) has no lines worth decoding.
         return [*lines.feed(body), *lines.close()] if body.lstrip()[:1] == b"{" else []
     return [Frame(body)]
+
+
+def repair_json(data: bytes) -> bytes:
+    """The same document for a strict parser; the same bytes if they hold no document.
+
+    Some servers cut a stream inside a character and send the halves as lone surrogates or broken
+    UTF-8; some write control characters, or `NaN` and `Infinity`, which become null.
+    """
+    text = data.decode("utf-8", "replace")
+    try:
+        document = json.loads(text, strict=False, parse_float=_finite, parse_constant=_null)
+        text = json.dumps(document, ensure_ascii=False)
+    except (ValueError, RecursionError):
+        return data
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace").encode()
+
+
+def _finite(digits: str) -> float | None:
+    number = float(digits)
+    return number if math.isfinite(number) else None
+
+
+def _null(_: str) -> None:
+    return None

@@ -12,8 +12,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
-from itertools import dropwhile, groupby, takewhile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import dropwhile, groupby
+from typing import TypeGuard
 
 from msgspec import Raw
 
@@ -31,10 +32,10 @@ from antiphon.core.history.steps import (
     ToolResultStep,
     is_own,
 )
+from antiphon.core.items import Document
 from antiphon.core.plan.plan import Plan
 from antiphon.dialects.call_ids import CallIdFormat, CallIds
 from antiphon.dialects.placeholders import CONTINUE, NO_OUTPUT, NO_TEXT
-from antiphon.wire.items import Document
 
 _CALL_IDS = CallIdFormat(r"[a-zA-Z0-9_-]{1,64}", 32)
 
@@ -46,11 +47,17 @@ def join_text(parts: Iterable[Part], separator: str) -> str:
 
 def leading_instructions(history: Sequence[Step]) -> list[str]:
     """System and developer messages at the start of a history: part of the system prompt."""
-    steps = takewhile(_is_instruction, history)
-    return [join_text(step.parts, "\n") for step in steps if isinstance(step, MessageStep)]
+    return [join_text(step.parts, "\n") for step in leading_system_messages(history)]
 
 
-def _is_instruction(step: Step) -> bool:
+def leading_system_messages(history: Sequence[Step]) -> Iterator[MessageStep]:
+    for step in history:
+        if not is_instruction(step):
+            return
+        yield step
+
+
+def is_instruction(step: Step) -> TypeGuard[MessageStep]:
     return isinstance(step, MessageStep) and step.role in ("system", "developer")
 
 
@@ -86,7 +93,7 @@ class MessageWriter(ABC):
     @abstractmethod
     def call(self, call_id: str, name: str, arguments: Raw) -> Document: ...
     @abstractmethod
-    def result(self, call_id: str, content: list[Document]) -> Document: ...
+    def result(self, call_id: str, content: list[Document], *, is_error: bool) -> Document: ...
     @abstractmethod
     def reasoning(self, step: ReasoningStep) -> Iterable[Document]: ...
     @abstractmethod
@@ -99,7 +106,7 @@ class MessageWriter(ABC):
     def write(self) -> list[Document]:
         """The messages of the request."""
         messages: list[Document] = []
-        for own, steps in groupby(dropwhile(_is_instruction, self._plan.history), key=is_own):
+        for own, steps in groupby(dropwhile(is_instruction, self._plan.history), key=is_own):
             if own:
                 content = self._assistant_content(steps)
                 if content and not messages:
@@ -109,7 +116,7 @@ class MessageWriter(ABC):
                 _append(messages, "user", self._client_content(steps) or [self.text(NO_TEXT)])
         if not messages:
             _append(messages, "user", [self.text(NO_TEXT)])
-        elif messages[-1]["role"] == "assistant":  # would be a prefill, which newer models refuse
+        elif messages[-1]["role"] == "assistant" and not self._plan.parameters.get("prefill"):
             _append(messages, "user", [self.text(CONTINUE)])
         return messages
 
@@ -140,7 +147,8 @@ class MessageWriter(ABC):
         for step in steps:
             if isinstance(step, ToolResultStep):
                 result = self._content(step.parts) or [self.text(NO_OUTPUT)]
-                content.append(self.result(self._ids.find(step.call_id), result))
+                call_id = self._ids.find(step.call_id)
+                content.append(self.result(call_id, result, is_error=bool(step.is_error)))
             else:
                 assert isinstance(
                     step, MessageStep

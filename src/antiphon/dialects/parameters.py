@@ -13,8 +13,8 @@ from typing import Any, TypeAlias
 import msgspec
 from msgspec import Raw, Struct
 
+from antiphon.core.items import Document
 from antiphon.core.plan.plan import Outbound
-from antiphon.wire.items import Document
 
 _STRICT = "strict"  # a member of every tool declaration, not of the body
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from antiphon.core.deltas import ReasoningState
 from antiphon.core.history.steps import ReasoningStep, Step
 from antiphon.core.plan.plan import Plan
-from antiphon.core.stream.deltas import ReasoningState
 
 MIN_BUDGET = 1024
 """Least thinking budget, and least that has to remain for the answer, in tokens."""

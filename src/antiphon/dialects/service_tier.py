@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from antiphon.core.stream.deltas import ServiceTier
+from antiphon.core.deltas import ServiceTier
 
 _TIERS: Mapping[str, str] = {
     **{tier: tier for tier in ("default", "flex", "scale", "priority")},

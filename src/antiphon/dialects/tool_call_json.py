@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
-from antiphon.core.stream.deltas import Extra
+from antiphon.core.deltas import Extra
 from antiphon.dialects.json_input import NULL, UNREADABLE, decode_lenient, nonempty_string
 
 

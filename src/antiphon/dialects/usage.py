@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from antiphon.core.stream.deltas import Usage
-from antiphon.wire.items import Document
+from antiphon.core.deltas import Usage
+from antiphon.core.items import Document
 
 
 def count(value: Any) -> int:

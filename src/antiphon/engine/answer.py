@@ -1,50 +1,39 @@
-"""Answer: the response of a run as it is assembled: bridge, stages and stored turn.
+"""Answer: the response of a run as it is assembled: translation, stages and stored turn.
 
-The bridge is made for the first attempt and again for each retry. In a later round the same bridge
-goes on, in the dialect of whichever provider is called.
+The translation is made for the first attempt and again for each retry. In a later round the same
+one goes on, in the dialect of whichever provider is called.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from functools import partial
-from typing import TypeAlias
 
 import msgspec
 
 from antiphon.core.diagnostic import Diagnostic
+from antiphon.core.events import Completed, Created, Event, Failed, Incomplete, InProgress
 from antiphon.core.faults.fault import FaultType, ProviderFault, internal_fault, protocol_fault
 from antiphon.core.faults.kinds import FaultKind
-from antiphon.core.filters.order import make_filters
+from antiphon.core.items import Item, Message, OutputText
 from antiphon.core.plan.plan import Plan
-from antiphon.core.stream.blocks import Seal
-from antiphon.core.stream.machine import ResponseMachine
+from antiphon.core.response import Response, ResponseUsage
+from antiphon.core.stream.finish import FINISH_REASONS
+from antiphon.core.stream.source import Source
 from antiphon.core.stream.usage import estimate_unfinished
+from antiphon.core.translation.translation import READING, Round, Translation, make_translation
+from antiphon.dialects.responses.create_response import report_settings
 from antiphon.engine.fault_report import FaultReport, clean_text, is_bug, report_fault
+from antiphon.engine.report import AttemptReport
 from antiphon.engine.routing import Target
-from antiphon.engine.services import PreparedRequest, Services
-from antiphon.engine.tracing import AttemptRecord, FailureRecord, RunTrace
+from antiphon.engine.services import Prepared, Services
+from antiphon.engine.tracing import RunTrace
+from antiphon.engine.turns import SaveTurn
 from antiphon.errors import AntiphonError
-from antiphon.pipeline.bridge import Bridge
-from antiphon.pipeline.log import Entry
-from antiphon.pipeline.pipeline import Pipeline, build_pipeline
-from antiphon.pipeline.stage import Batch, failed, terminal
+from antiphon.stages.log import Entry
+from antiphon.stages.pipeline import Pipeline, build_pipeline
+from antiphon.stages.stage import Batch, failed, terminal
 from antiphon.store.quoted_text import RequestTexts, read_texts
-from antiphon.store.store import Turn
-from antiphon.wire.events import (
-    Completed,
-    Created,
-    Event,
-    Failed,
-    Incomplete,
-    InProgress,
-)
-from antiphon.wire.items import Item, Message, OutputText
-from antiphon.wire.response import Response, ResponseUsage
-from antiphon.wire.response_from_request import report_settings
-
-SaveTurn: TypeAlias = Callable[[Turn, list[Event]], Awaitable[list[Event]]]
-"""Stores a turn together with its last events; returns these events as they may be sent."""
 
 
 class Answer:
@@ -52,10 +41,14 @@ class Answer:
     _is_announced = False
 
     def __init__(
-        self, services: Services, prepared: PreparedRequest, trace: RunTrace, target: Target
+        self,
+        services: Services,
+        prepared: Prepared,
+        trace: RunTrace,
+        target: Target,
+        save: SaveTurn,
     ) -> None:
-        self._save_turn: SaveTurn | None = None  # None: the turn is simply saved
-        self._is_saving = False
+        self._save_turn = save
         self._services = services
         self._prepared = prepared
         self._trace = trace
@@ -72,23 +65,23 @@ class Answer:
         """The body of the last request to a provider."""
         self._reports: dict[ProviderFault, FaultReport] = {}
         self._logged_bugs: set[ProviderFault] = set()
-        self._failure: FailureRecord | None = None
+        self._failure: FaultReport | None = None
         self.event_count = 0
         """Events for the reader so far."""
-        self._bridge: Bridge | None = None
-        self._announced_settings = prepared.plans[prepared.targets[0].name].used
+        self._translation: Translation | None = None
+        self._announced_settings = prepared.first_plan.used
         self._pipeline = self._make_pipeline()
         self.is_staged = bool(self._pipeline.feeding)
         """Whether stages see every batch, and not only the one with the terminal event."""
         if trace.keeps_payloads:
             trace.request.feed(msgspec.json.encode(prepared.request.raw))
-        self.use_target(target)
+        self.use_target(target, prepared.planner.plan(target))
 
     def _make_pipeline(self) -> Pipeline:
         services, prepared, trace = self._services, self._prepared, self._trace
         options = prepared.request.stream_options or {}
         return build_pipeline(
-            prepared.plans[prepared.targets[0].name],
+            prepared.first_plan,
             prepared.caller.profile,
             trace.transformed,
             services.emit,
@@ -99,19 +92,18 @@ class Answer:
             padding=services.runtime.new_nonce if options.get("include_obfuscation") else None,
         )
 
-    def use_target(self, target: Target) -> None:
+    def use_target(self, target: Target, plan: Plan) -> None:
         """Read the answer of this target from now on; drop what an attempt before it brought."""
         self._target = target
-        self.plan = plan = self._prepared.plans[target.name]
+        self.plan = plan
         self.fault = None
         self.early.clear()
         self.facts = {**self.facts, "provider": plan.provider, "provider_model": plan.model}
         self.use_sent_plan(plan)
-        if self._bridge is None or not self._bridge.rounds:
-            self._bridge = None
+        if self._translation is None or not self._translation.rounds:
+            self._translation = None
         else:
-            guards, dialect = target.capabilities.guards, target.provider.dialect
-            self._bridge.use_dialect(dialect, guards, self._seal(target), self._describer())
+            self._translation.read_from(self._source())
 
     def use_sent_plan(self, plan: Plan) -> None:
         """Report what this plan says: the target's, without what was left out of the request."""
@@ -131,40 +123,28 @@ class Answer:
         provider, locale = self._target.provider, self._prepared.caller.locale
         return partial(provider.dialect.describe, locale=locale, provider=provider.name)
 
-    async def compact_context(self) -> None:
-        """Have the context compacted, and use the new plans."""
-        assert self._prepared.compact is not None
-        self._found += await self._prepared.compact()
-        self.use_target(self._target)
-
-    # Bridge
+    # Translation
 
     @property
-    def bridge(self) -> Bridge:
-        if self._bridge is None:
-            self._bridge = self._make_bridge()
+    def translation(self) -> Translation:
+        if self._translation is None:
+            self._translation = self._make_translation()
             if self._is_announced:  # the client has the first events already
-                self._bridge.start()
-        return self._bridge
+                self._translation.start()
+        return self._translation
 
-    def _make_bridge(self) -> Bridge:
-        services, plan, target = self._services, self.plan, self._target
-        response, runtime = self._initial_response(), services.runtime
-        machine = ResponseMachine(
-            response,
-            new_id=runtime.new_id,
-            now=runtime.now,
-            tools=plan.identities,
-            seal=self._seal(target),
-            describe=self._describer(),
-            empty_arguments="{}",
+    def _make_translation(self) -> Translation:
+        services = self._services
+        return make_translation(
+            self.plan,
+            self._source(),
+            self._initial_response(),
+            new_id=services.runtime.new_id,
+            now=services.runtime.now,
+            profile=self._prepared.caller.profile,
             limits=services.limits,
-            earlier_usage=None if plan.compacted is None else plan.compacted.usage,
+            reminders=services.attempts.reminders,
         )
-        profile, reminders = self._prepared.caller.profile, services.attempts.reminders
-        filters = make_filters(plan, profile, runtime.new_id, reminders=reminders)
-        dialect, guards = target.provider.dialect, target.capabilities.guards
-        return Bridge(machine, dialect, filters, guards=guards, limits=services.limits)
 
     def _initial_response(self) -> Response:
         """The response before any output, with the settings that this attempt uses."""
@@ -174,41 +154,48 @@ class Answer:
         settings = report_settings(prepared.request, self._used)
         return msgspec.structs.replace(prepared.response, **settings)
 
-    def _seal(self, target: Target) -> Seal:
+    def _source(self) -> Source:
+        """How to read what the current target sends."""
+        target = self._target
         owner = self._prepared.caller.client
-        return partial(self._services.sealer.seal, owner, target.provider.issuer, target.model)
+        return Source(
+            target.provider.dialect,
+            target.capabilities.guards,
+            partial(self._services.sealer.seal, owner, target.provider.issuer, target.model),
+            self._describer(),
+        )
 
     def read_whole(self, body: bytes) -> list[Event]:
         """Read a whole body. Some servers stream although a whole answer was requested."""
-        body, bridge = self._trace.raw.feed(body), self.bridge
+        body, translation = self._trace.raw.feed(body), self.translation
         if body.lstrip().startswith(b"{"):
-            return bridge.feed_whole(body)
-        return bridge.feed(body) + bridge.close()
+            return translation.feed_whole(body)
+        return translation.feed(body) + translation.close()
 
     @property
     def has_output(self) -> bool:
         """Whether the provider has sent enough to commit to this attempt."""
-        bridge = self.bridge
-        if bridge.is_holding_back or bridge.finishing or bridge.ended or bridge.round_fault:
+        translation = self.translation
+        if translation.is_holding_back or translation.finishing or translation.next is not READING:
             return True
         return any(not isinstance(event, Created | InProgress | Failed) for event in self.early)
 
     def fault_without_output(self, events: list[Event]) -> ProviderFault | None:
         """Return why a round failed, if it failed without output that a client could use."""
-        bridge = self.bridge
-        if bridge.rounds:  # what earlier rounds brought stays
-            return bridge.round_fault
+        translation = self.translation
+        if translation.rounds:  # what earlier rounds brought stays
+            return translation.next.fault if isinstance(translation.next, Round) else None
         ending = terminal(events)
         if not isinstance(ending, Failed) or not all(map(_is_blank, ending.response.output)):
             return None
         message = f"{self.plan.provider} closed the stream without any output."
-        return bridge.fault or protocol_fault(message)
+        return translation.fault or protocol_fault(message)
 
     def fault_of_whole_round(self, events: list[Event]) -> ProviderFault | None:
         """Return why a whole answer failed: while nothing was sent, every fault counts."""
         fault = self.fault_without_output(events)
-        if not self.bridge.rounds:
-            fault = self.bridge.fault or fault
+        if not self.translation.rounds:
+            fault = self.translation.fault or fault
         if fault is not None and fault.type is FaultType.unknown:  # a 200 with nothing we know
             return protocol_fault(fault.message)
         return fault
@@ -222,19 +209,19 @@ class Answer:
 
     def start(self) -> list[Event]:
         """Begin the answer before the provider has sent output."""
-        self.early += self.bridge.start()
+        self.early += self.translation.start()
         self._is_announced = True
         return self._pipeline.feed(self._batch(self.take_early())).events
 
     async def release(self, events: list[Event]) -> list[Event]:
         """Pass events through the stages; save what is to be saved before they leave."""
-        bridge, pipeline = self.bridge, self._pipeline
+        translation, pipeline = self.translation, self._pipeline
         batch = pipeline.feed(self._batch(events))
         events = batch.events
-        if pipeline.fault is not None and not bridge.ended:
-            batch = pipeline.feed(self._batch(bridge.fail(pipeline.fault)))
+        if pipeline.fault is not None and not translation.ended:
+            batch = pipeline.feed(self._batch(translation.fail(pipeline.fault)))
             events = [*events, *batch.events]
-        self.fault = bridge.fault or pipeline.fault
+        self.fault = translation.fault or pipeline.fault
         self.diagnostics = batch.diagnostics
         if batch.to_save is not None:
             clock = self._services.runtime.monotonic
@@ -245,20 +232,22 @@ class Answer:
 
     async def end_with(self, fault: ProviderFault) -> list[Event]:
         """End the answer as failed, also where its terminal event was lost."""
-        events = self.take_early() + self.bridge.fail(fault)
+        events = self.take_early() + self.translation.fail(fault)
         if terminal(events) is None:
             message = self.describe(fault)
-            events.append(failed(self.bridge.snapshot, code=fault.public_code, message=message))
+            events.append(
+                failed(self.translation.snapshot, code=fault.public_code, message=message)
+            )
         return await self.release(events)
 
     def _batch(self, events: list[Event]) -> Batch:
-        bridge = self._bridge
+        translation = self._translation
         self.event_count += len(events)
         self._collect_diagnostics()
         return Batch(
             events,
-            fault=self.fault if bridge is None else bridge.fault or self.fault,
-            refused=bridge is not None and bridge.refused,
+            fault=self.fault if translation is None else translation.fault or self.fault,
+            refused=translation is not None and translation.refused,
             diagnostics=self.diagnostics,
             facts=self.facts,
             upstream_latency_ms=self.upstream_latency_ms,
@@ -266,53 +255,41 @@ class Answer:
         )
 
     def _collect_diagnostics(self) -> None:
-        if self._bridge is not None and self._bridge.diagnostics:
-            for diagnostic in self._bridge.diagnostics:
+        if self._translation is not None and self._translation.diagnostics:
+            for diagnostic in self._translation.diagnostics:
                 self.add_diagnostic(diagnostic)
-            self._bridge.diagnostics.clear()
-
-    def save_with(self, save_turn: SaveTurn) -> bool:
-        """Have the turn stored by this function; False if it is being stored already."""
-        if not self._is_saving:
-            self._save_turn = save_turn
-        return not self._is_saving
+            self._translation.diagnostics.clear()
 
     async def _save(self, response: Response, events: list[Event]) -> list[Event]:
         """Store the turn before its terminal event is sent. A good answer stays good if the store
         fails."""
         turn = self._prepared.make_turn(response, self.facts["provider"])
-        request, store = self._prepared.request, self._services.store
-        self._is_saving = True
         try:
-            if not request.store and request.conversation is not None:
-                await store.conversations.add_turn(request.conversation, turn)
-            elif self._save_turn is not None:
-                return await self._save_turn(turn, events)
-            else:
-                await store.save(turn, conversation_id=request.conversation)
-            return events
+            return await self._save_turn(turn, events)
         except AntiphonError as error:
             entry = Entry("store.save_failed", "error", {**self.facts, "reason": error.message})
             self._services.emit(entry)
             return [*events[:-1], _not_stored(events[-1])]
 
-    def record_attempt(
-        self, record: AttemptRecord, fault: ProviderFault | None, status: int | None, ms: float
-    ) -> None:
+    def record_attempt(self, attempt: AttemptReport, fault: ProviderFault | None) -> None:
         """Record an attempt that failed, or whose output has begun."""
         if fault is None:
-            self._trace.attempt(record, None, None, status, ms)
+            self._trace.attempt(attempt)
             return
         report = self._report(fault)
-        self._trace.attempt(record, fault, report.reason, status, ms)
+        attempt = msgspec.structs.replace(
+            attempt, fault_type=fault.type, fault_code=fault.code, reason=report.reason
+        )
+        self._trace.attempt(attempt)
         if not is_bug(fault):
-            facts = {"attempt": record.number, "key": record.key_name, **report.facts}
+            facts = {"attempt": attempt.number, "key": attempt.key_name, **report.facts}
             self._services.emit(Entry("attempt.failed", "warning", {**self.facts, **facts}))
 
     def report_bug(self, error: Exception) -> ProviderFault:
         """Log an unexpected exception in the gateway's own code; return it as a fault."""
         fault = internal_fault(error)
-        self._log_bug(fault)
+        if is_bug(fault):
+            self._log_bug(fault)
         return fault
 
     def _log_bug(self, fault: ProviderFault) -> None:
@@ -330,7 +307,7 @@ class Answer:
         return self._reports[fault]
 
     def _read_texts(self) -> RequestTexts:
-        output = () if self._bridge is None else self._bridge.snapshot.output
+        output = () if self._translation is None else self._translation.snapshot.output
         bodies = self.sent or msgspec.json.encode(self._prepared.request.raw)
         return read_texts(bodies, msgspec.json.encode(output))
 
@@ -352,36 +329,48 @@ class Answer:
         facts = {**self.facts, **self._report(fault).facts}
         if fault.code == FaultKind.OUT_OF_FILES:
             self._services.emit(Entry("gateway.out_of_files", "error", facts))
+        elif fault.code == FaultKind.OUT_OF_THREADS:
+            self._services.emit(Entry("gateway.out_of_threads", "error", facts))
         else:
             self._services.emit(Entry("upstream.failed", "warning", facts))
 
-    def _find_failure(self) -> FailureRecord | None:
+    def _find_failure(self) -> FaultReport | None:
         """Return why the answer failed: a fault, or what the gateway found wrong with it."""
         if self.fault is not None:
             report = self._report(self.fault)
-            return FailureRecord(report.code, self.describe(self.fault), report.reason)
+            return msgspec.structs.replace(report, message=self.describe(self.fault))
         response = self._trace.transformed.response
         if response is None or response.error is None:
             return None
         message = clean_text(response.error.message, self._services.redactor, self._read_texts())
-        return FailureRecord(response.error.code, message)
+        return FaultReport(code=response.error.code, message=message)
 
     def finish_trace(self) -> None:
         """Write the end of the trace row, after `close`."""
         failure, fault = self._failure, self.fault
         if failure is None and fault is not None:  # `close` was interrupted
-            failure = FailureRecord(fault.code, fault.type)
+            failure = FaultReport(code=fault.code, message=fault.type)
         latency, usage = self.upstream_latency_ms, self._estimated_usage
+        self._trace.finish_reason = self._finish_reason()
         self._trace.finish(failure, latency, self.diagnostics, usage)
+
+    def _finish_reason(self) -> str | None:
+        """Return why the model stopped. An unknown reason may quote the request or the response, so
+        that it is cleaned like every word of a provider."""
+        finish = None if self._translation is None else self._translation.machine.pending_finish
+        reason = None if finish is None else finish.reason
+        if not reason or reason in FINISH_REASONS:
+            return reason
+        return clean_text(reason, self._services.redactor, self._read_texts())
 
     def _estimate_usage(self) -> ResponseUsage | None:
         """Estimate what an answer without token counts has used: the provider bills a stream that
         broke, or that its client has left. None if there was no output."""
         response = self._trace.transformed.response
         usage = None if response is None else response.usage
-        if self._bridge is None or (usage is not None and usage.total_tokens):
+        if self._translation is None or (usage is not None and usage.total_tokens):
             return None
-        snapshot = self._bridge.snapshot
+        snapshot = self._translation.snapshot
         if not snapshot.output:
             return None
         return estimate_unfinished(len(self.sent), snapshot.output, snapshot.usage)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -12,18 +12,24 @@ from antiphon.core.diagnostic import Code, Decision, Diagnostic
 from antiphon.core.faults.fault import FaultType, ProviderFault, timeout_fault
 from antiphon.core.history.capsule import Unseal
 from antiphon.core.history.steps import MessageStep, ReasoningStep, Step
+from antiphon.core.plan.measure_input import measure_input
+from antiphon.core.plan.next_round import FinishedRound, can_take_over, plan_next_round
 from antiphon.core.plan.plan import Outbound, Plan
-from antiphon.core.planning.measure_input import measure_input
-from antiphon.core.planning.next_round import FinishedRound, can_take_over, plan_next_round
-from antiphon.engine.rejected_modes import ModeFallback, ModeRejection
-from antiphon.engine.rejected_parameters import RejectedParameters, is_about_value, named_parameter
+from antiphon.core.plan.planner import NO_MODES, Modes, Planner, TargetName
+from antiphon.core.response import remove_settings
+from antiphon.engine.rejections import (
+    ModeFallback,
+    ModeRejection,
+    RejectedParameters,
+    is_about_value,
+    named_parameter,
+)
 from antiphon.engine.retry import Change
 from antiphon.engine.routing import Target
-from antiphon.engine.services import PreparedRequest, Services
+from antiphon.engine.services import Prepared, Services
 from antiphon.engine.timer import InactivityTimer
 from antiphon.engine.upstream import Upstream, UpstreamAnswer, error_body
 from antiphon.errors import UpstreamError
-from antiphon.wire.response_from_request import remove_settings
 
 _GRACE_S = 2.0  # how long usage may follow a finish reason
 
@@ -43,23 +49,33 @@ class RejectedPart(NamedTuple):
 @dataclass
 class RequestEncoding:
     """Encodes the request of each attempt: the target's plan, further rounds, and without what the
-    provider rejected. Plans are made beforehand, so that no attempt can be refused later."""
+    provider rejected."""
 
-    plans: Mapping[tuple[str, str], Plan]
-    """By the names of provider and model."""
+    planner: Planner
+    """Has planned the request for each target, so that no attempt can be refused later."""
     rejected: RejectedParameters
     unseal: Unseal
     stream: bool
     modes: ModeFallback
     _rounds: list[FinishedRound] = field(default_factory=list)
+    _avoided: dict[TargetName, Modes] = field(default_factory=dict)
+    """Output formats and tool choices that a target has rejected in this request."""
     _without_state: bool = False
     _without: list[str] = field(default_factory=list)
     """Parameters whose values were rejected in this request."""
 
+    def plan(self, target: Target) -> Plan:
+        """Return the plan of the first round for a target, without the modes that it rejected."""
+        return self.planner.plan(target, self._avoided.get(target.name, NO_MODES))
+
+    def use_planner(self, planner: Planner) -> None:
+        """Continue from another context: it was compacted."""
+        self.planner = planner
+
     def encode(self, target: Target) -> tuple[Plan, Outbound]:
         """Encode the request for a target; the plan says what was left out."""
         provider = target.provider
-        plan = self.plans[target.name]
+        plan = self.plan(target)
         for finished in self._rounds:
             plan = plan_next_round(plan, finished, issuer=provider.issuer, unseal=self.unseal)
         if self._without_state:
@@ -80,14 +96,14 @@ class RequestEncoding:
 
     def can_take_over(self, target: Target, plan: Plan) -> bool:
         """Whether a target can continue an answer that was begun with this plan."""
-        return can_take_over(self.plans[target.name], begun=plan)
+        return can_take_over(self.plan(target), begun=plan)
 
     def find_rejected(
         self, target: Target, fault: ProviderFault, outbound: Outbound
     ) -> RejectedPart:
         """Find what a fault complains about. Later rounds keep the modes that the answer was begun
         with."""
-        mode = None if self._rounds else self.modes.find(target, fault)
+        mode = None if self._rounds else self.modes.find(target, self.plan(target), fault)
         return RejectedPart(mode, self.find_parameter(target, fault, outbound))
 
     def apply_change(
@@ -95,7 +111,9 @@ class RequestEncoding:
     ) -> None:
         """Leave out what the next attempt goes without."""
         if change is Change.WITHOUT_MODE and part.mode is not None:
-            self.modes.avoid(target, part.mode)
+            avoided = self._avoided.get(target.name, NO_MODES)
+            self._avoided[target.name] = avoided | self.modes.avoid(target, part.mode)
+            self.plan(target)  # made here: this is the worker thread if the request is large
         elif change is Change.WITHOUT_PARAMETER and part.parameter is not None:
             self.leave_out_parameter(part.parameter, fault, target)
         elif change is Change.WITHOUT_STATE:
@@ -126,11 +144,15 @@ class RequestEncoding:
         self._without_state = True
 
 
-def make_encoding(services: Services, prepared: PreparedRequest) -> RequestEncoding:
+def make_encoding(services: Services, prepared: Prepared) -> RequestEncoding:
     """Make the encoding of a prepared request."""
-    plans, stream, clock = prepared.plans, prepared.request.stream, services.runtime.monotonic
-    modes = ModeFallback(plans, prepared.replan, services.rejected_modes, clock)
-    return RequestEncoding(plans, services.rejected, prepared.unseal, stream, modes)
+    return RequestEncoding(
+        planner=prepared.planner,
+        rejected=services.rejected,
+        unseal=prepared.unseal,
+        stream=prepared.request.stream,
+        modes=ModeFallback(services.rejected_modes, services.runtime.monotonic),
+    )
 
 
 def _report_left_out(plan: Plan, diagnostics: Sequence[Diagnostic]) -> Plan:

@@ -14,8 +14,8 @@ Two things save CPU time in streams of many small chunks. The chunks of one read
 joined: aiohttp takes each out of its buffer by itself. Reading is resumed only if it was paused:
 aiohttp does so after each chunk.
 
-aiohttp (3.14) does none of this. Its private names that are used here are `_factory`, `_payload`,
-`_parser`, `_buffer` and `_reading_paused`; the tests of this module fail if they change.
+aiohttp (3.14) does none of this. Its private names that are used here are listed in
+`aiohttp_names.py`.
 """
 
 from __future__ import annotations
@@ -101,7 +101,8 @@ class UpstreamConnection(ResponseHandler):
 
     def _end_answer(self) -> None:
         is_clean = self._heads == 1 and (self._should_close or self._is_parser_empty())
-        self._is_idle, self._heads = True, 0
+        self._is_idle = True
+        self._heads = 0
         if not is_clean:
             self._reject()
 
@@ -167,7 +168,7 @@ class UpstreamConnector(aiohttp.TCPConnector):
     def __init__(self) -> None:
         super().__init__(limit=0, ttl_dns_cache=60)
         protocol: type[ResponseHandler] = UpstreamConnection
-        self._factory = partial(protocol, loop=self._loop)
+        self._factory = partial(protocol, loop=asyncio.get_running_loop())
 
     async def connect(
         self,

@@ -37,6 +37,13 @@ class HealthFact(Struct, frozen=True):
     model: str = ""
 
 
+OnHealthFact: TypeAlias = Callable[[HealthFact], None]
+
+
+def _keep_to_itself(fact: HealthFact) -> None:
+    """Tell no other process."""
+
+
 class Keyring:
     """API keys of one provider: the least used key first, then the one with the fewest requests."""
 
@@ -223,7 +230,8 @@ class Lease:
         """Release after a fault, and remember what it says of the key, model or provider."""
         health = self._health
         self.release()
-        health.last_fault_at, health.last_fault = health.clock(), (fault.type, fault.code)
+        health.last_fault_at = health.clock()
+        health.last_fault = (fault.type, fault.code)
         seconds = cooldown_s(fault) or 0.0
         if fault.scope is Scope.key:
             barred = model if fault.type is FaultType.permission else _ALL_MODELS
@@ -250,18 +258,21 @@ class Lease:
 class HealthRegistry:
     """Provider health by provider name, kept from the first request on."""
 
-    def __init__(self, config: AttemptConfig, clock: Clock) -> None:
+    def __init__(
+        self, config: AttemptConfig, clock: Clock, on_learn: OnHealthFact = _keep_to_itself
+    ) -> None:
+        """`on_learn` is called with what is learned here."""
         self._config = config
         self._clock = clock
+        self._on_learn = on_learn
         self._health: dict[str, ProviderHealth] = {}
-        self.on_learn: Callable[[HealthFact], None] = lambda fact: None
 
     def of(self, provider: Provider) -> ProviderHealth:
         health = self._health.get(provider.name)
         if health is None:
             keyring = Keyring(provider.api_keys, self._clock)
-            health = ProviderHealth(keyring, self._make_breaker(), self._clock)
-            health.learn = partial(self._learn, provider.name)
+            learn = partial(self._learn, provider.name)
+            health = ProviderHealth(keyring, self._make_breaker(), self._clock, learn=learn)
             self._health[provider.name] = health
         return health
 
@@ -277,8 +288,7 @@ class HealthRegistry:
     def carry_over(self, config: AttemptConfig, unchanged: Iterable[Provider]) -> HealthRegistry:
         """Make the registry of another configuration, which shares what is known of these
         providers; circuit breakers with other settings begin anew."""
-        following = HealthRegistry(config, self._clock)
-        following.on_learn = self.on_learn
+        following = HealthRegistry(config, self._clock, self._on_learn)
         for provider in unchanged:
             health = self.of(provider)
             if not self._has_same_breakers(config):
@@ -297,7 +307,7 @@ class HealthRegistry:
         )
 
     def _learn(self, provider: str, *fields: Any, **more: Any) -> None:
-        self.on_learn(HealthFact(provider, *fields, **more))
+        self._on_learn(HealthFact(provider, *fields, **more))
 
     def __iter__(self) -> Iterator[ProviderHealth]:
         return iter(self._health.values())

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from msgspec import Struct
 
 from antiphon.config import Config, raise_problems, suggest
-from antiphon.core.plan.plan import Capabilities
+from antiphon.core.capabilities import Capabilities
 from antiphon.errors import ConfigError, InvalidRequest
 from antiphon.providers.prices import Price
 from antiphon.providers.registry import Provider, known_specs
@@ -31,6 +31,10 @@ class Target(Struct, frozen=True, dict=True):
     @cached_property
     def name(self) -> tuple[str, str]:
         return self.provider.name, self.model
+
+    @cached_property
+    def issuer(self) -> str:
+        return self.provider.issuer
 
     @cached_property
     def capabilities(self) -> Capabilities:
@@ -159,7 +163,8 @@ def inspect_routes(
     config: Config, providers: Mapping[str, Provider]
 ) -> tuple[Router, Sequence[ConfigError]]:
     """Make a router, and list the names in the configuration that have no target."""
-    default, problems = config.default_provider, list[ConfigError]()
+    default = config.default_provider
+    problems: list[ConfigError] = []
     if default and default not in providers:
         problem = f"there is no provider {default!r}; {suggest(default, providers)}"
         problems.append(config.error_at(("default_provider",), problem))

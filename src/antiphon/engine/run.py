@@ -14,36 +14,42 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
-from contextlib import ExitStack
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
 from enum import StrEnum
 from functools import partial
 from typing import Literal, Self, TypeAlias, TypeVar
 
-import msgspec
-
 from antiphon.core.diagnostic import Diagnostic
+from antiphon.core.events import TERMINAL_TYPES, Event
 from antiphon.core.faults.fault import ProviderFault, timeout_fault
 from antiphon.core.faults.kinds import FaultKind
-from antiphon.core.plan.follow_up import FollowUp
-from antiphon.core.planning.next_round import FinishedRound
-from antiphon.engine.answer import Answer, SaveTurn
+from antiphon.core.plan.next_round import FinishedRound
+from antiphon.core.response import Response
+from antiphon.core.translation.translation import (
+    READING,
+    Round,
+    Search,
+    Translation,
+)
+from antiphon.core.web_search.search_call import SearchCall
+from antiphon.engine.answer import Answer
 from antiphon.engine.attempt import Attempt, make_encoding
 from antiphon.engine.health import Lease
+from antiphon.engine.report import AttemptReport
 from antiphon.engine.retry import NextAttempt, RetryPolicy
 from antiphon.engine.searches import Searches
-from antiphon.engine.services import PreparedRequest, Services
+from antiphon.engine.services import Prepared, Services
 from antiphon.engine.timer import InactivityTimer
-from antiphon.engine.tracing import AttemptRecord, RunTrace
+from antiphon.engine.turns import AddToConversation, SaveInStore, SaveTurn
 from antiphon.errors import UpstreamError
-from antiphon.pipeline.bridge import Bridge
-from antiphon.pipeline.stage import terminal
-from antiphon.wire.events import TERMINAL_TYPES, Event
-from antiphon.wire.response import Response
+from antiphon.stages.stage import terminal
 
 _T = TypeVar("_T")
 _Limit: TypeAlias = Literal["first_token", "total"]
-Admit: TypeAlias = Callable[[RunTrace], Awaitable[Mapping[str, str]]]
+Admit: TypeAlias = Callable[[str, str], Awaitable[Mapping[str, str]]]
+"""Checks the limits of a client for the request with this id, and returns headers for the response;
+raises `LimitExceeded`."""
 
 
 class State(StrEnum):
@@ -57,7 +63,16 @@ class State(StrEnum):
 class Run:
     """Use as `async with run:`, then `open` and `next_events` for a stream, or else `response`."""
 
-    def __init__(self, services: Services, prepared: PreparedRequest) -> None:
+    def __init__(
+        self,
+        services: Services,
+        prepared: Prepared,
+        *,
+        save: SaveTurn | None = None,
+        admit: Admit | None = None,
+    ) -> None:
+        """`save` stores the turn of a response that is to be stored; None: it is saved in the
+        store. `admit` checks the limits of the client; None: those of the configuration."""
         self.state = State.PREPARED
         self._services, self.prepared = services, prepared
         self._stopped: ProviderFault | None = None
@@ -65,17 +80,24 @@ class Run:
         self._searches: Searches | None = None
         self._opening: asyncio.Timeout | None = None
         self._deadline: InactivityTimer | None = None
-        self.on_exit: Callable[[], object] = bool  # called when the run is left, however it ended
-        self.admit: Admit = RunTrace.admit  # checks the limits of the client
+        self._held = ExitStack()
+        self._admit = admit or services.accounting.admit
+        self._save = _choose_save(services, prepared, save)
 
     @property
     def diagnostics(self) -> tuple[Diagnostic, ...]:
         """All diagnostics so far: of the current plan, and of the answer itself."""
         return self._answer.diagnostics
 
-    def save_with(self, save_turn: SaveTurn) -> bool:
-        """Have the turn stored by this function; False if it is being stored already."""
-        return self._answer.save_with(save_turn)
+    def hold(self, resource: AbstractContextManager[object]) -> None:
+        """Enter a context that is left when the run is left, or cannot be entered, or is discarded;
+        the last one first. It may be held before the run is entered, and while it runs."""
+        self._held.enter_context(resource)
+
+    def discard(self) -> None:
+        """Release what a run holds that will not be entered. Nothing happens to any other."""
+        if self.state is State.PREPARED:
+            self._held.close()
 
     def add_diagnostic(self, diagnostic: Diagnostic) -> None:
         self._answer.add_diagnostic(diagnostic)
@@ -86,11 +108,13 @@ class Run:
         services, prepared = self._services, self.prepared
         self.state = State.OPENING
         with ExitStack() as undo:
+            undo.callback(self._held.close)
             services.active.add(self)
             undo.callback(services.active.discard, self)
             clock = services.runtime.monotonic
             trace = services.new_trace(prepared)
-            self.limit_headers = await self.admit(trace)
+            caller = prepared.caller
+            self.limit_headers = await self._admit(caller.client, caller.request_id)
             undo.callback(trace.abort)
             trace.begin(prepared.skipped)
             choice = services.health, services.attempts, clock, services.runtime.random
@@ -101,7 +125,7 @@ class Run:
             self._lease.acquire()
             self._trace = trace
             self._encoding = make_encoding(services, prepared)
-            self._answer = Answer(services, prepared, trace, self._next.target)
+            self._answer = Answer(services, prepared, trace, self._next.target, self._save)
             undo.pop_all()
         return self
 
@@ -115,7 +139,7 @@ class Run:
         if self._attempt is not None:
             steps.append(self._attempt.close)
         steps += (self._lease.release, answer.close, answer.finish_trace)
-        steps += (partial(self._services.active.discard, self), self.on_exit)
+        steps += (partial(self._services.active.discard, self), self._held.close)
         error: BaseException | None = None
         for step in steps:  # each of them, whatever another one raises
             try:
@@ -137,7 +161,7 @@ class Run:
     async def cancel(self) -> list[Event]:
         """End the answer as cancelled, with what it has so far; call it when nothing else runs."""
         self._disconnect()
-        events = self._answer.take_early() + self._answer.bridge.cancel()
+        events = self._answer.take_early() + self._answer.translation.cancel()
         return await self._answer.release(events) if events else []
 
     def _disconnect(self) -> None:
@@ -157,9 +181,9 @@ class Run:
         """Call the provider and wait for its first output; raises `UpstreamError`."""
         self._set_deadline()
         if self.prepared.compact is not None:
-            await self._within(None, "total", self._answer.compact_context)
+            await self._within(None, "total", self._compact_context)
         await self._open_round()
-        self._bridge = self._answer.bridge
+        self._translation = self._answer.translation
 
     def start(self) -> list[Event]:
         """Begin the answer before the provider's first output: the client must not wait longer."""
@@ -167,16 +191,16 @@ class Run:
 
     async def next_events(self) -> list[Event]:
         """Wait for the next batch of events; an empty one follows the terminal event."""
-        answer, bridge = self._answer, self._bridge
+        answer, translation = self._answer, self._translation
         if answer.early:
             return await answer.release(answer.take_early())
         events: list[Event] = []
-        while not events and not bridge.machine.has_ended:
+        while not events and not translation.machine.has_ended:
             try:
-                if bridge.is_round_over:
-                    events = await self._continue(self._open_round)
+                if translation.next is READING:
+                    events = await self._read(translation)
                 else:
-                    events = await self._read(bridge)
+                    events = await self._continue(self._open_round)
                 if events and (answer.is_staged or type(events[-1]) in TERMINAL_TYPES):
                     events = await answer.release(events)
                 else:
@@ -189,45 +213,57 @@ class Run:
         """End an answer whose opening failed: the events not yet read, and `response.failed`."""
         return await self._answer.end_with(fault)
 
+    async def _compact_context(self) -> None:
+        """Compact the context, and continue from the compacted one if there is one."""
+        assert self.prepared.compact is not None
+        outcome = await self.prepared.compact()
+        if isinstance(outcome, Diagnostic):
+            self._answer.add_diagnostic(outcome)
+        else:
+            self._encoding.use_planner(outcome)
+        target = self._next.target
+        plan = await self._compute(partial(self._encoding.plan, target))
+        self._answer.use_target(target, plan)
+
     async def _open_round(self) -> None:
         attempt = await self._try_until_output("first_token", self._read_first_output)
-        attempt.watch_idle(finishing=self._answer.bridge.finishing)
+        attempt.watch_idle(finishing=self._answer.translation.finishing)
 
     async def _read_first_output(self) -> Attempt:
         attempt, answer = await self._call_provider(), self._answer
-        bridge, is_whole, has_output = answer.bridge, attempt.is_whole, False
+        translation, is_whole, has_output = answer.translation, attempt.is_whole, False
         while not has_output:
             if is_whole:
                 events = answer.read_whole(await attempt.read_all())
             else:
-                events = await self._read(bridge)
+                events = await self._read(translation)
             answer.early += events  # after the await: `start` may have taken the others meanwhile
             has_output = answer.has_output
         if (fault := answer.fault_without_output(answer.early)) is not None:
             raise UpstreamError(fault)
         return attempt
 
-    async def _read(self, bridge: Bridge) -> list[Event]:
+    async def _read(self, translation: Translation) -> list[Event]:
         """Read the network once; return the events that come of it."""
         attempt = self._attempt
         assert attempt is not None
         try:
             chunk = await attempt.begin_read().next()
         except UpstreamError as error:
-            return bridge.connection_lost(self._stopped or attempt.idle_fault or error.fault)
+            return translation.connection_lost(self._stopped or attempt.idle_fault or error.fault)
         finally:
             attempt.is_reading = False
         if (fault := self._stopped or attempt.idle_fault) is not None:
-            return bridge.connection_lost(fault)
+            return translation.connection_lost(fault)
         if not chunk:
-            return bridge.close()
-        frames, finish = bridge.frame_count, bridge.machine.pending_finish
+            return translation.close()
+        frames, finish = translation.frame_count, translation.machine.pending_finish
         if self._trace.keeps_payloads:
             self._trace.raw.feed(chunk)
-        events = bridge.feed(chunk)
-        is_finishing = bridge.machine.pending_finish is not None
+        events = translation.feed(chunk)
+        is_finishing = translation.machine.pending_finish is not None
         # A comment keeps the connection alive, but it is not output; and grace is given once.
-        attempt.is_active = bridge.frame_count != frames and not is_finishing
+        attempt.is_active = translation.frame_count != frames and not is_finishing
         if is_finishing and finish is None:
             attempt.expect_end()
         return events
@@ -238,11 +274,11 @@ class Run:
         """Return the finished response; raises `UpstreamError`."""
         answer = self._answer
         if self.prepared.compact is not None:
-            await self._within(None, "total", answer.compact_context)
+            await self._within(None, "total", self._compact_context)
         events = await self._try_until_output("total", self._read_whole_round)
-        if answer.bridge.awaits_next_round:
+        if isinstance(answer.translation.next, Search | Round):
             self._set_deadline()  # for all further rounds; the first one had a limit of its own
-        while answer.bridge.awaits_next_round:
+        while isinstance(answer.translation.next, Search | Round):
             events += await self._continue(self._open_whole_round)
         ending = terminal(await answer.release(events))
         assert ending is not None
@@ -310,7 +346,8 @@ class Run:
         if self._trace.context is not None:
             outbound = self._trace.add_context(outbound, self._trace.context)
         answer.use_sent_plan(plan)
-        answer.bridge.plan, answer.sent = plan, outbound.body
+        answer.translation.note_request(plan)
+        answer.sent = outbound.body
         if self._trace.keeps_payloads:
             self._trace.outbound.feed(outbound.body)
         upstream = services.in_process if target.provider.spec.in_process else services.http
@@ -352,49 +389,67 @@ class Run:
         self._lease = Lease(self._services.health.of(following.target.provider), following.key)
         self._lease.acquire()
         self._trace.raw.rewind()
-        self._answer.use_target(following.target)
+        self._answer.use_target(following.target, self._encoding.plan(following.target))
 
     def _record_attempt(self, began: float, fault: ProviderFault | None) -> None:
         target, attempt = self._next.target, self._attempt
-        status = None if attempt is None else attempt.status
-        ms = (self._services.runtime.monotonic() - began) * 1000
-        names = (*target.name, self._lease.key_name, target.provider.spec.dialect, target.price)
-        self._answer.record_attempt(AttemptRecord(self._next.number, *names), fault, status, ms)
+        provider, model = target.name
+        report = AttemptReport(
+            number=self._next.number,
+            provider=provider,
+            model=model,
+            key_name=self._lease.key_name,
+            dialect=target.provider.spec.dialect,
+            price=target.price,
+            status=None if attempt is None else attempt.status,
+            latency_ms=round((self._services.runtime.monotonic() - began) * 1000),
+        )
+        self._answer.record_attempt(report, fault)
 
     # Between rounds
 
     async def _continue(self, open_round: Callable[[], Awaitable[None]]) -> list[Event]:
-        """Do what the answer waits for: the next search, or a further round."""
-        self.state, bridge = State.BETWEEN_ROUNDS, self._answer.bridge
+        """Do what the response waits for: the next search, or a further round."""
+        self.state = State.BETWEEN_ROUNDS
+        translation = self._answer.translation
         try:
-            if (follow_up := bridge.follow_up) is None:
-                return await self._search()
-            return await self._next_round(follow_up, open_round)
+            match translation.next:
+                case Search(calls):
+                    return await self._search(calls)
+                case Round() as wanted:
+                    return await self._next_round(wanted, open_round)
+            return []
         except Exception as error:  # a bug is no reason to leave a client without an end
-            return bridge.fail(self._answer.report_bug(error))
+            return translation.fail(self._answer.report_bug(error))
 
-    async def _search(self) -> list[Event]:
-        bridge = self._answer.bridge
+    async def _search(self, calls: Sequence[SearchCall]) -> list[Event]:
+        translation = self._answer.translation
         self._searches = self._searches or Searches(self._services.search)
         if self._stopped is None:
-            found = await self._searches.outcome(bridge.pending_searches)
+            found = await self._searches.outcome(calls)
         if self._stopped is not None:
-            return bridge.fail(self._stopped)
-        return bridge.settle_search(found)
+            return translation.fail(self._stopped)
+        return translation.settle_search(found)
 
     async def _next_round(
-        self, follow_up: FollowUp, open_round: Callable[[], Awaitable[None]]
+        self, wanted: Round, open_round: Callable[[], Awaitable[None]]
     ) -> list[Event]:
-        """Call the provider again; a fault that no attempt could avoid ends the answer."""
-        answer, bridge = self._answer, self._answer.bridge
-        items = tuple(msgspec.to_builtins(bridge.round_items))
-        self._encoding.add_round(FinishedRound(items, follow_up))
-        bridge.begin_next_round()
+        """Call the provider again; a fault that no attempt could avoid ends the response."""
+        answer, translation = self._answer, self._answer.translation
+        self._encoding.add_round(FinishedRound(wanted.items, wanted.follow_up))
+        translation.begin_round()
         self._trace.begin_round()
         can_take_over = partial(self._encoding.can_take_over, plan=answer.plan)
         self._take(self._policy.next_round(self._next, can_take_over))
         try:
             await open_round()
         except UpstreamError as error:
-            return bridge.give_up_round(error.fault)
+            return translation.give_up_round(error.fault)
         return answer.take_early()
+
+
+def _choose_save(services: Services, prepared: Prepared, save: SaveTurn | None) -> SaveTurn:
+    request, store = prepared.request, services.store
+    if not request.store and request.conversation is not None:
+        return AddToConversation(store, request.conversation)
+    return save or SaveInStore(store, request.conversation)

@@ -1,4 +1,5 @@
-"""Runtime: the clock, ids and randomness, created here and passed to everything else."""
+"""Runtime: the clock, ids, randomness and the worker thread, created here and passed to everything
+else."""
 
 from __future__ import annotations
 
@@ -7,7 +8,11 @@ import os
 import random
 import time
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from typing import TypeVar
+
+T = TypeVar("T")
 
 _RANDOM_BYTES = 12
 _POOL_BYTES = 256 * _RANDOM_BYTES
@@ -58,3 +63,21 @@ class Runtime:
     monotonic: Callable[[], float] = time.monotonic
     random: Callable[[], float] = random.random
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+
+
+class WorkerThread:
+    """Validates, plans and encodes large requests off the event loop: runs functions one after the
+    other in a thread, which is started by the first one.
+
+    One thread is enough, and better than several: all of them would compete with the event loop for
+    the interpreter lock, and hold more large requests in memory at the same time."""
+
+    def __init__(self) -> None:
+        self._executor = ThreadPoolExecutor(1, thread_name_prefix="antiphon-worker")
+
+    async def run(self, function: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._executor, function)
+
+    def close(self) -> None:
+        """End the thread after what it is doing; functions that have not begun are dropped."""
+        self._executor.shutdown(wait=False, cancel_futures=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import msgspec
 from msgspec import Struct
@@ -15,24 +15,24 @@ from antiphon.core.client_profile import OTHER, Profile
 from antiphon.core.diagnostic import Diagnostic
 from antiphon.core.faults.fault import ProviderFault
 from antiphon.core.history.capsule import Sealer, Unseal
+from antiphon.core.items import Document
 from antiphon.core.plan.plan import Plan
+from antiphon.core.plan.planner import Planner
+from antiphon.core.request import Request
+from antiphon.core.response import Response
+from antiphon.engine.accounting import Accounting, TraceHeaders
 from antiphon.engine.health import HealthRegistry
-from antiphon.engine.rejected_modes import RejectedModes
-from antiphon.engine.rejected_parameters import RejectedParameters
+from antiphon.engine.rejections import RejectedModes, RejectedParameters
 from antiphon.engine.routing import Target
-from antiphon.engine.runtime import Runtime
+from antiphon.engine.runtime import Runtime, WorkerThread
 from antiphon.engine.searches import Search, find_nothing
-from antiphon.engine.tracing import Accounting, RunTrace, TraceHeaders, Tracer
+from antiphon.engine.tracing import RunTrace, Tracer
 from antiphon.engine.upstream import Upstream
-from antiphon.engine.worker import WorkerThread
-from antiphon.pipeline.log import Entry
-from antiphon.pipeline.stage import StageFactory
+from antiphon.framing.limits import DEFAULT_LIMITS, ResponseLimits
+from antiphon.stages.log import Entry
+from antiphon.stages.stage import StageFactory
 from antiphon.store.redact import Redactor
 from antiphon.store.store import Store, Turn
-from antiphon.wire.items import Document
-from antiphon.wire.limits import DEFAULT_LIMITS, ResponseLimits
-from antiphon.wire.request import Request
-from antiphon.wire.response import Response
 
 
 class Stoppable(Protocol):
@@ -99,13 +99,17 @@ class Services:
     worker: WorkerThread = field(default_factory=WorkerThread)
     """For what takes long in a large request."""
 
-    def new_trace(self, prepared: PreparedRequest) -> RunTrace:
+    def new_trace(self, prepared: Prepared) -> RunTrace:
         """Make the trace of a run that begins now."""
         caller, clock = prepared.caller, self.runtime.monotonic
         facts, load_ms, headers = prepared.facts(), prepared.load_ms, caller.trace_headers
         trace = RunTrace(self.tracer, facts, clock, self.accounting, headers, load_ms)
         trace.software = caller.profile.software
         return trace
+
+
+INTERNAL_CLIENT = "antiphon"
+"""The client name of runs that the gateway itself creates, such as descriptions of images."""
 
 
 class Caller(Struct, frozen=True):
@@ -119,22 +123,27 @@ class Caller(Struct, frozen=True):
     trace_headers: TraceHeaders = ("", "")
 
 
-class PreparedRequest(Struct, frozen=True):
-    """An accepted request: its targets in the order of attempts, and a plan for each of them."""
+Compact: TypeAlias = Callable[[], Awaitable[Planner | Diagnostic]]
+"""Returns the planner that continues from the compacted context, or why it was not compacted."""
+
+
+class Prepared(Struct, frozen=True, kw_only=True):
+    """An accepted request: its targets in the order of attempts, and their planner. Immutable: what
+    changes while the response is generated belongs to the run."""
 
     request: Request
     caller: Caller
     response: Response
     """The response as it will be created: its id, and what it repeats of the request."""
     targets: tuple[Target, ...]
-    plans: dict[tuple[str, str], Plan]
-    """By the names of provider and model; a plan is replaced if its target rejects it."""
+    planner: Planner
+    """Has planned the request for each of the targets."""
+    first_plan: Plan
+    """The plan for the first target."""
     unseal: Unseal
     """Opens the capsules of the caller."""
-    replan: Callable[[Target, frozenset[str]], Plan]
-    """Makes a plan for a target without some output formats and tool choices."""
-    compact: Callable[[], Awaitable[Sequence[Diagnostic]]] | None = None
-    """Compacts the context before the first attempt and replaces the plans; None: not needed."""
+    compact: Compact | None = None
+    """Compacts the context before the first attempt; None: not needed."""
     skipped: Sequence[tuple[Target, str]] = ()
     """Fallbacks that cannot serve this request, and why."""
     load_ms: float | None = None
@@ -145,7 +154,7 @@ class PreparedRequest(Struct, frozen=True):
     @property
     def diagnostics(self) -> tuple[Diagnostic, ...]:
         """The diagnostics of the first plan."""
-        return self.plans[self.targets[0].name].diagnostics
+        return self.first_plan.diagnostics
 
     def make_turn(self, response: Response, provider: str) -> Turn:
         """Make the turn to store: this request, and its response as it stands."""
@@ -166,7 +175,7 @@ class PreparedRequest(Struct, frozen=True):
 
     def facts(self) -> dict[str, Any]:
         """Return the names and numbers that may be logged; never content."""
-        plan = self.plans[self.targets[0].name]
+        plan = self.first_plan
         return {
             "request_id": self.caller.request_id,
             "response_id": self.response.id,

@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
-from msgspec import Struct, convert, structs
+from msgspec import convert, structs
 
 from antiphon.config import TraceConfig
 from antiphon.core.diagnostic import Diagnostic
-from antiphon.core.faults.fault import ProviderFault
 from antiphon.core.plan.plan import Outbound
-from antiphon.engine.accounting.ended_request import (
-    EndedAttempt,
-    EndedRequest,
-    RequestLimiter,
-    TraceContext,
-)
+from antiphon.core.response import ResponseUsage
+from antiphon.engine.accounting import DOLLAR, Accounting, TraceHeaders, compute_cost
+from antiphon.engine.fault_report import FaultReport
+from antiphon.engine.report import AttemptReport, RunReport, TraceContext, find_serving_attempt
 from antiphon.engine.routing import Target
 from antiphon.engine.runtime import Runtime
-from antiphon.pipeline.trace import PayloadTraceStage, RawTap, TraceStage
-from antiphon.providers.prices import Price
+from antiphon.stages.trace import PayloadTraceStage, RawTap, TraceStage
 from antiphon.store.redact import Redactor
 from antiphon.store.trace.rows import (
     TraceAttempt,
@@ -38,7 +33,6 @@ from antiphon.store.trace.rows import (
     TraceUsage,
 )
 from antiphon.store.trace.trace_store import TraceOptions, TraceStore
-from antiphon.wire.response import Response, ResponseUsage
 
 
 @dataclass(frozen=True)
@@ -60,92 +54,6 @@ class Tracer:
     def close(self) -> None:
         if self.store is not None:
             self.store.close()
-
-
-DOLLAR = 1_000_000_000
-"""Units of a cost: exact sums need whole numbers."""
-_NO_HEADERS: Mapping[str, str] = {}
-TraceHeaders: TypeAlias = tuple[str, str]
-"""The headers `traceparent` and `tracestate` of a request; empty: it has none."""
-
-
-@dataclass
-class Accounting:
-    """Limits of clients, and the queue of ended requests for the usage table."""
-
-    limiter: RequestLimiter | None = None
-    on_queued: Callable[[], object] | None = None
-    """Called when a request is added to the empty queue; None: usage is not counted."""
-    ended: deque[EndedRequest] = field(default_factory=deque)
-    observers: list[Callable[[Sequence[EndedRequest]], object]] = field(default_factory=list)
-    """Called with the ended requests, some time after their end."""
-    on_rejected: Callable[[str], object] | None = None
-    """Called with the error code of a request that was rejected before it had a run."""
-    new_context: Callable[[TraceHeaders], TraceContext] | None = None
-    """Makes the ids of a request in a distributed trace; None: there are none."""
-
-    def drain(self) -> None:
-        """Pass the queue on to the observers."""
-        ended = tuple(self.ended)
-        self.ended.clear()
-        for observe in self.observers:
-            observe(ended)
-
-    async def admit(self, client: str, request_id: str) -> Mapping[str, str]:
-        if self.limiter is None:
-            return _NO_HEADERS
-        return await self.limiter.admit(client, request_id)
-
-    def withdraw(self, client: str, request_id: str) -> None:
-        """Count an admitted request as running no longer. May be called after its end."""
-        if self.limiter is not None:
-            self.limiter.withdraw(client, request_id)
-
-    def record(self, request: EndedRequest) -> None:
-        if self.limiter is not None:
-            self.limiter.release(request)
-        if self.on_queued is not None:
-            if not self.ended:
-                self.on_queued()
-            self.ended.append(request)
-
-
-def compute_cost(price: Price | None, usage: ResponseUsage | None) -> int | None:
-    """Return the cost of a response in billionths of a dollar; None if the price is unknown.
-
-    One dollar per million tokens is 1,000 billionths per token."""
-    if usage is None or not usage.total_tokens:
-        return 0
-    if price is None:
-        return None
-    details = usage.input_tokens_details
-    cached, written = details.cached_tokens, details.cache_write_tokens
-    dollars = (
-        max(0, usage.input_tokens - cached - written) * price.input
-        + cached * (price.input if price.cached_input is None else price.cached_input)
-        + written * (price.input if price.cache_write is None else price.cache_write)
-        + usage.output_tokens * price.output
-    )
-    return round(dollars * 1000)
-
-
-class AttemptRecord(Struct, frozen=True):
-    """One attempt for the trace: the provider, the model, and the key by its number."""
-
-    number: int
-    provider: str
-    model: str
-    key_name: str
-    dialect: str = ""
-    price: Price | None = None
-
-
-class FailureRecord(Struct, frozen=True):
-    """Why a response failed: as its client reads it, and in the provider's own words."""
-
-    code: str
-    message: str
-    reason: str | None = None
 
 
 class RunTrace:
@@ -183,24 +91,16 @@ class RunTrace:
         """The provider's bytes: of each round, those of the attempt that succeeded."""
         self.transformed = PayloadTraceStage(elapsed_ms) if keep else TraceStage()
         self.facts = facts
-        self._answered: AttemptRecord | None = None
-        """The attempt that answered; without one, the last that failed."""
-        self._first_event_ms: float | None = None
-        self._attempts: list[EndedAttempt] = []
+        self._attempts: list[AttemptReport] = []
         self._rounds = [0.0]
         self._load_ms = load_ms
         self.save_ms: float | None = None
         """Time to save the response; None: nothing was saved."""
-        self._code: str | None = None
+        self._failure: FaultReport | None = None
+        self.finish_reason: str | None = None
+        """Why the model stopped, in the provider's own word."""
         new_context = self._accounting.new_context
         self.context = None if new_context is None else new_context(headers)
-
-    async def admit(self) -> Mapping[str, str]:
-        """Check the limits of the client, and return headers for the response; raises
-        `LimitExceeded`. `begin` must follow."""
-        if self._accounting.limiter is None:
-            return _NO_HEADERS
-        return await self._accounting.admit(self.facts["client"], self._id)
 
     def begin(self, skipped: Iterable[tuple[Target, str]] = ()) -> None:
         """Record the request, and targets that cannot serve it; `finish` or `abort` must follow."""
@@ -209,36 +109,27 @@ class RunTrace:
         for target, reason in skipped:
             self.skip_target(target, reason)
 
-    def attempt(
-        self,
-        attempt: AttemptRecord,
-        fault: ProviderFault | None,
-        reason: str | None,
-        status: int | None,
-        latency_ms: float,
-    ) -> None:
+    def attempt(self, attempt: AttemptReport) -> None:
         """Record an attempt that failed, or whose output has begun."""
-        at_ms = self.elapsed_ms()
-        if fault is None or self._first_event_ms is None:
-            self._answered = attempt
-        if fault is None and self._first_event_ms is None:
-            self._first_event_ms = at_ms
-        row = TraceAttempt(
-            request_id=self._id,
-            number=attempt.number,
-            provider=attempt.provider,
-            model=attempt.model,
-            key_name=attempt.key_name,
-            status=status,
-            fault_type=fault.type if fault else None,
-            fault_code=fault.code if fault else None,
-            reason=reason,
-            latency_ms=round(latency_ms),
-        )
         span_id = 0 if self.context is None else self.context.end_attempt()
-        number = len(self._rounds) - 1
-        self._attempts.append(EndedAttempt(row=row, at_ms=at_ms, round=number, span_id=span_id))
-        self._tracer.record(row)
+        report = structs.replace(
+            attempt, at_ms=self.elapsed_ms(), round=len(self._rounds) - 1, span_id=span_id
+        )
+        self._attempts.append(report)
+        self._tracer.record(
+            TraceAttempt(
+                request_id=self._id,
+                number=report.number,
+                provider=report.provider,
+                model=report.model,
+                key_name=report.key_name,
+                status=report.status,
+                fault_type=report.fault_type,
+                fault_code=report.fault_code,
+                reason=report.reason,
+                latency_ms=report.latency_ms,
+            )
+        )
 
     def add_context(self, outbound: Outbound, context: TraceContext) -> Outbound:
         """Add the ids of the next attempt in a distributed trace to its headers."""
@@ -259,15 +150,34 @@ class RunTrace:
 
     def finish(
         self,
-        failure: FailureRecord | None,
+        failure: FaultReport | None,
         latency_ms: float | None,
         diagnostics: Sequence[Diagnostic],
         partial_usage: ResponseUsage | None = None,
     ) -> None:
-        """Record the outcome of the run, whatever it is. `partial_usage` is what an answer without
+        """Record the outcome of the run, whatever it is. `partial_usage` is what a response without
         token counts has used."""
-        latency = None if latency_ms is None else round(latency_ms)
-        for each in diagnostics:
+        response = self.transformed.response
+        usage = partial_usage or (None if response is None else response.usage)
+        status: str = "cancelled" if failure is None else "failed"
+        report = self._report(status if response is None else response.status, usage)
+        report = structs.replace(
+            report,
+            failure=failure,
+            diagnostics=diagnostics,
+            finish_reason=self.finish_reason,
+            upstream_latency_ms=latency_ms,
+        )
+        self._record_diagnostics(report)
+        self._record_streams()
+        self._record_end(report)
+
+    def abort(self) -> None:
+        """Record the end of a run that could not be entered."""
+        self._record_end(self._report("failed", None))
+
+    def _record_diagnostics(self, report: RunReport) -> None:
+        for each in report.diagnostics:
             self._tracer.record(
                 TraceDiagnostic(
                     request_id=self._id,
@@ -277,29 +187,18 @@ class RunTrace:
                     message=each.message,
                 )
             )
+        failure = report.failure
         if failure is not None:
-            self._record_failure(failure)
-        self._record_streams()
-        response = self.transformed.response
-        usage = partial_usage or (None if response is None else response.usage)
-        self._record_end(response, latency, usage, failed=failure is not None)
-
-    def _record_failure(self, failure: FailureRecord) -> None:
-        answered, self._code = self._answered, failure.code
-        self._tracer.record(
-            TraceError(
-                request_id=self._id,
-                code=failure.code,
-                message=failure.message,
-                reason=failure.reason,
-                provider=answered.provider if answered else self.facts["provider"],
-                model=answered.model if answered else self.facts["provider_model"],
+            self._tracer.record(
+                TraceError(
+                    request_id=self._id,
+                    code=failure.code,
+                    message=failure.message,
+                    reason=failure.reason,
+                    provider=report.provider,
+                    model=report.model,
+                )
             )
-        )
-
-    def abort(self) -> None:
-        """Record the end of a run that could not be entered."""
-        self._record_end(None, None, None, failed=True)
 
     def _record_streams(self) -> None:
         if not isinstance(self.transformed, PayloadTraceStage):
@@ -316,38 +215,27 @@ class RunTrace:
                 TraceStream(request_id=self._id, kind=kind, blob=blob, offsets=times)
             )
 
-    def _record_end(
-        self,
-        response: Response | None,
-        latency: int | None,
-        usage: ResponseUsage | None,
-        *,
-        failed: bool,
-    ) -> None:
-        if response is not None:
-            status: str = response.status
-        else:
-            status = "failed" if failed else "cancelled"
-        answered = self._answered
-        cost = compute_cost(answered.price if answered else None, usage)
-        if usage is not None:
-            self._record_usage(usage, cost)
-        first_event, duration_ms = self._first_event_ms, self.elapsed_ms()
+    def _record_end(self, report: RunReport) -> None:
+        if report.usage is not None:
+            self._record_usage(report.usage, report.cost)
+        first_event, latency = report.first_event_ms, report.upstream_latency_ms
+        served = report.served_by
         self._tracer.record(
             TraceFinish(
                 request_id=self._id,
-                status=status,
-                duration_ms=round(duration_ms),
-                upstream_latency_ms=latency,
+                status=report.status,
+                finish_reason=report.finish_reason,
+                duration_ms=round(report.duration_ms),
+                upstream_latency_ms=None if latency is None else round(latency),
                 first_event_ms=None if first_event is None else round(first_event),
-                events=self.transformed.event_count,
-                provider=answered.provider if answered else "",
-                provider_model=answered.model if answered else "",
-                dialect=answered.dialect if answered else "",
-                key_name=answered.key_name if answered else None,
+                events=report.events,
+                provider=served.provider if served else "",
+                provider_model=served.model if served else "",
+                dialect=served.dialect if served else "",
+                key_name=served.key_name if served else None,
             )
         )
-        self._accounting.record(self._ended(status, usage, cost, duration_ms))
+        self._accounting.record(report)
 
     def _record_usage(self, usage: ResponseUsage, cost: int | None) -> None:
         self._tracer.record(
@@ -363,25 +251,23 @@ class RunTrace:
             )
         )
 
-    def _ended(
-        self, status: str, usage: ResponseUsage | None, cost: int | None, duration_ms: float
-    ) -> EndedRequest:
-        answered, facts = self._answered, self.facts
-        return EndedRequest(
+    def _report(self, status: str, usage: ResponseUsage | None) -> RunReport:
+        facts, served = self.facts, find_serving_attempt(self._attempts)
+        successes = (each.at_ms for each in self._attempts if each.fault_type is None)
+        return RunReport(
             request_id=self._id,
             received_at_ms=self._began_ms,
             client=facts["client"],
-            provider=answered.provider if answered else facts["provider"],
-            model=answered.model if answered else facts["provider_model"],
+            provider=served.provider if served else facts["provider"],
+            model=served.model if served else facts["provider_model"],
             status=status,
             usage=usage,
-            cost=cost,
-            first_event_ms=self._first_event_ms,
+            cost=compute_cost(served.price if served else None, usage),
+            first_event_ms=next(successes, None),
             response_id=facts["response_id"],
             requested_model=facts["model"],
-            duration_ms=duration_ms,
+            duration_ms=self.elapsed_ms(),
             events=self.transformed.event_count,
-            code=self._code,
             attempts=self._attempts,
             rounds=self._rounds,
             load_ms=self._load_ms,

@@ -24,12 +24,12 @@ from antiphon.core.faults.fault import (
 )
 from antiphon.core.faults.kinds import FaultKind
 from antiphon.core.plan.plan import Outbound
-from antiphon.engine.connection_errors import explain_connection_error
 from antiphon.engine.connections import open_session
+from antiphon.engine.fault_report import explain_connection_error
 from antiphon.errors import ResponseTooLarge, UpstreamError
+from antiphon.framing.limits import DEFAULT_LIMITS
 from antiphon.providers import echo
 from antiphon.providers.registry import Provider
-from antiphon.wire.limits import DEFAULT_LIMITS
 
 _HEADER_LIMIT = 64 * 1024  # some providers send many headers
 _LARGE_BODY = 512 * 1024

@@ -1,1 +1,1 @@
-"""Library: the gateway inside of a Python process, without a server."""
+"""Library: the gateway within a Python process, without a server."""

@@ -18,7 +18,7 @@ def aiohttp_app(config: ConfigLike = None) -> web.Application:
     """
     host = ApplicationHost(config)
 
-    async def answer(request: web.Request) -> web.StreamResponse:
+    async def serve(request: web.Request) -> web.StreamResponse:
         application = await host.open()
         return await handle(application, request, path=f"/{request.match_info['path']}")
 
@@ -28,6 +28,6 @@ def aiohttp_app(config: ConfigLike = None) -> web.Application:
         await host.close()
 
     application = web.Application()
-    application.router.add_route("*", "/{path:.*}", answer)
+    application.router.add_route("*", "/{path:.*}", serve)
     application.cleanup_ctx.append(open_while_running)
     return application

@@ -9,7 +9,8 @@ from contextlib import AsyncExitStack
 from antiphon.config import Config
 from antiphon.library.settings import ConfigLike, resolve_config, write_log
 from antiphon.server.application import Application
-from antiphon.server.wiring import open_engine
+from antiphon.server.gateway import GatewayProcess
+from antiphon.server.wiring import open_setup
 
 
 class ApplicationHost:
@@ -25,13 +26,13 @@ class ApplicationHost:
         """Return the application, opened if it is not open yet."""
         async with self._opening:
             if self._application is None:
-                engine = await self._resources.enter_async_context(
-                    open_engine(self._config, os.environ, write_log)
+                setup = await self._resources.enter_async_context(
+                    open_setup(self._config, os.environ, write_log)
                 )
-                application = Application(engine, self._config)
-                self._resources.push_async_callback(application.close)
-                await application.start()
-                self._application = application
+                process = GatewayProcess(setup)
+                self._resources.push_async_callback(process.close)
+                await process.start()
+                self._application = Application(process)
         return self._application
 
     async def close(self) -> None:

@@ -51,7 +51,7 @@ class ASGIApplication:
         try:
             response = await application.handle(_read_request(scope, receive))
         except ConnectionError:
-            return  # the client is gone: there is nobody to answer
+            return  # the client is gone
         await _start(response, send)
         if isinstance(response.body, bytes):
             await send({"type": "http.response.body", "body": response.body})

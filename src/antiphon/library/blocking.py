@@ -11,7 +11,7 @@ from typing import Any, Self, TypeVar
 from antiphon.library.gateway import Gateway, open_gateway
 from antiphon.library.response_stream import ResponseStream
 from antiphon.library.settings import ConfigLike
-from antiphon.pipeline.stage import StageFactory
+from antiphon.stages.stage import StageFactory
 
 _T = TypeVar("_T")
 

@@ -1,4 +1,4 @@
-"""Gateway: every configured model behind `create` and `stream`, inside of the caller's process.
+"""Gateway: every configured model behind `create` and `stream`, within the caller's process.
 
 The engine, its errors and its events are those of the server. A failure before any output raises an
 `UpstreamError`; a later one ends the response with status `failed`, as on the wire.
@@ -15,6 +15,10 @@ from typing import Any
 import msgspec
 
 from antiphon.core.diagnostic import Diagnostic
+from antiphon.core.items import Document
+from antiphon.core.request import Request
+from antiphon.core.response import text_of_output
+from antiphon.dialects.responses.parse import parse_request
 from antiphon.engine.engine import Engine
 from antiphon.engine.run import Run
 from antiphon.engine.services import Caller
@@ -22,12 +26,10 @@ from antiphon.errors import InvalidRequest
 from antiphon.library.response_stream import ResponseStream
 from antiphon.library.settings import ConfigLike, resolve_config, write_log
 from antiphon.library.typed_errors import typed_errors
-from antiphon.pipeline.stage import StageFactory
+from antiphon.server.body import decode_body
 from antiphon.server.model_catalog import model_list
 from antiphon.server.wiring import open_engine
-from antiphon.wire.items import Document
-from antiphon.wire.request import Request
-from antiphon.wire.response import text_of_output
+from antiphon.stages.stage import StageFactory
 
 _CLIENT = "local"
 _DIAGNOSED_RESPONSES = 1000
@@ -44,7 +46,7 @@ async def open_gateway(
 
     `config` is a `Config` or the path of an `antiphon.toml`. Without one, the providers are those
     whose keys are in the environment. Nothing is written to the disk unless the configuration names
-    a store, a trace or keys. `stages` make the caller's own stages, which every answer passes.
+    a store, a trace or keys. `stages` make the caller's own stages, which every response passes.
     """
     environment = os.environ if environment is None else environment
     resolved = resolve_config(config, environment)
@@ -81,7 +83,7 @@ class Gateway:
     def models(self) -> list[dict[str, Any]]:
         """Return the models that requests can name."""
         document = model_list(
-            self._engine.router, describes_images=self._engine.describe_images is not None
+            self._engine.router, describes_images=self._engine.preparer.describes_images
         )
         return [dict(model) for model in document["data"]]
 
@@ -97,7 +99,7 @@ class Gateway:
         if document.get("stream", stream) is not stream:
             method = "stream" if document["stream"] else "create"
             raise InvalidRequest(f"`stream` decides the method: call {method}().", param="stream")
-        parsed = Request.parse(_encode({**document, "stream": stream}))
+        parsed = parse_request(decode_body(_encode({**document, "stream": stream})))
         _reject_background(parsed)
         caller = Caller(_CLIENT, self._engine.services.runtime.new_id("req"))
         return await self._engine.create(parsed, caller)
@@ -125,7 +127,7 @@ def _reject_background(request: Request) -> None:
     if request.background:
         raise InvalidRequest(
             "`background` is not supported without a server: leave it out, and use `stream` for a"
-            " long answer.",
+            " long response.",
             param="background",
             code="unsupported_parameter",
         )

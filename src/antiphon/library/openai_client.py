@@ -49,7 +49,8 @@ def openai_http_client(
 async def _handle(host: ApplicationHost, request: httpx2.Request, body: bytes) -> HTTPResponse:
     application = await host.open()
     headers = {**request.headers, "host": "localhost"}
-    path, query = request.url.path, request.url.query.decode("ascii")
+    path = request.url.path
+    query = request.url.query.decode("ascii")
     return await application.handle(
         HTTPRequest.with_body(request.method, path, headers, body, query=query)
     )
@@ -60,11 +61,11 @@ class _AsyncTransport(httpx2.AsyncBaseTransport):
         self._host = host
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        answer = await _handle(self._host, request, await request.aread())
-        if isinstance(answer.body, bytes):
-            return httpx2.Response(answer.status, headers=answer.headers, content=answer.body)
-        stream = _AsyncBody(answer.body)
-        return httpx2.Response(answer.status, headers=answer.headers, stream=stream)
+        reply = await _handle(self._host, request, await request.aread())
+        if isinstance(reply.body, bytes):
+            return httpx2.Response(reply.status, headers=reply.headers, content=reply.body)
+        stream = _AsyncBody(reply.body)
+        return httpx2.Response(reply.status, headers=reply.headers, stream=stream)
 
     async def aclose(self) -> None:
         await self._host.close()
@@ -91,12 +92,12 @@ class _BlockingTransport(httpx2.BaseTransport):
         self._thread = LoopThread()
 
     def handle_request(self, request: httpx2.Request) -> httpx2.Response:
-        answer = self._thread.call(_handle(self._host, request, request.read()))
-        headers: Mapping[str, str] = answer.headers
-        if isinstance(answer.body, bytes):
-            return httpx2.Response(answer.status, headers=headers, content=answer.body)
-        stream = _BlockingBody(answer.body, self._thread)
-        return httpx2.Response(answer.status, headers=headers, stream=stream)
+        reply = self._thread.call(_handle(self._host, request, request.read()))
+        headers: Mapping[str, str] = reply.headers
+        if isinstance(reply.body, bytes):
+            return httpx2.Response(reply.status, headers=headers, content=reply.body)
+        stream = _BlockingBody(reply.body, self._thread)
+        return httpx2.Response(reply.status, headers=headers, stream=stream)
 
     def close(self) -> None:
         self._thread.call(self._host.close())

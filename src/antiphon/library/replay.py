@@ -8,22 +8,43 @@ known. Ids come from counters and times are 0, so the same recording always give
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 from typing import Any
 
+from antiphon.core.capabilities import Capabilities
 from antiphon.core.client_profile import OTHER
-from antiphon.core.plan.plan import Capabilities
+from antiphon.core.events import Event
+from antiphon.core.items import Document
+from antiphon.core.response import Response
 from antiphon.core.stream.machine import ResponseMachine
 from antiphon.core.stream.numbered_ids import number_ids
+from antiphon.core.stream.source import Source
 from antiphon.core.tools.identity import ToolIdentity, ToolIdentityMap
-from antiphon.dialects.dialect import Dialect, Framer, resolve
-from antiphon.pipeline.bridge import Bridge
+from antiphon.core.translation.translation import Translation
+from antiphon.dialects.dialect import Dialect, Framer
+from antiphon.dialects.responses.render import event_to_dict
+from antiphon.framing.ndjson import NDJSONDecoder
+from antiphon.providers.dialect_plugins import find_dialect
 from antiphon.providers.spec import Spec
-from antiphon.wire.events import Event
-from antiphon.wire.items import Document
-from antiphon.wire.response import Response
-from antiphon.wire.sse import NDJSONDecoder, event_to_dict
+
+_LOOKED_AT = 8192  # bytes
+_SPACE = re.compile(rb"\s+")
+_MARKS: tuple[tuple[str, re.Pattern[bytes]], ...] = tuple(
+    (name, re.compile(pattern))
+    for name, pattern in (
+        ("bedrock", rb'^\x00\x00..\x00\x00|"stopReason":'),
+        ("responses", rb'"type":"response\.|"object":"response"'),
+        ("anthropic", rb'"type":"message_start"|"type":"content_block_|"type":"message"[,}]'),
+        ("cohere", rb'"type":"message-start"|"type":"content-|"type":"tool-|"billed_units":'),
+        ("chat", rb'"choices":'),
+        ("gemini", rb'"candidates":|"promptFeedback":'),
+        ("ollama", rb'"done":(true|false)'),
+    )
+)
+"""The first that is found counts. White space is taken out before."""
+_DEFAULT = "chat"
 
 
 def replay(
@@ -45,11 +66,18 @@ def replay(
 
     Raises `InvalidRequest` for a client's request that the gateway would reject.
     """
-    request, spoken = request or {}, resolve(dialect)
+    request = request or {}
+    spoken = find_dialect(dialect)
     if "input" in request:
         return _translate(data, dialect, request, cuts, capabilities or Capabilities(), client)
     events = _replay_stream(data, spoken, request, cuts)
     return [event_to_dict(event, number) for number, event in enumerate(events)]
+
+
+def detect_dialect(data: bytes) -> str:
+    """Return the name of the dialect that a stream or a body looks like; without any mark, chat."""
+    head = _SPACE.sub(b"", data[:_LOOKED_AT])
+    return next((name for name, mark in _MARKS if mark.search(head)), _DEFAULT)
 
 
 def _translate(
@@ -61,13 +89,13 @@ def _translate(
     client: str,
 ) -> list[Document]:
     # Imported late: it loads cryptography and grammars.
-    from antiphon.library.replay_translator import ReplayTranslator
+    from antiphon.library.translator import ReplayTranslator
 
     provider, _, model = str(request.get("model") or "").rpartition("/")
     spec = Spec(name=provider, title=provider, dialect=dialect, capabilities=capabilities)
 
     translator = ReplayTranslator(request, provider=spec, model=model, client=client)
-    if _is_complete_body(data, resolve(dialect).framer()):
+    if _is_complete_body(data, find_dialect(dialect).framer()):
         return translator.feed_whole(data)
     events = [event for chunk in _split_at(data, cuts) for event in translator.feed(chunk)]
     return events + translator.close()
@@ -81,16 +109,18 @@ def _replay_stream(
     machine = ResponseMachine(
         response, new_id=new_id, now=lambda: 0, tools=_read_declared_tools(request)
     )
-    return _feed(Bridge(machine, dialect), data, dialect.framer(), cuts)
+    return _feed(Translation(machine, Source(dialect)), data, dialect.framer(), cuts)
 
 
-def _feed(bridge: Bridge, data: bytes, framer: Framer, cuts: Iterable[int]) -> list[Event]:
+def _feed(
+    translation: Translation, data: bytes, framer: Framer, cuts: Iterable[int]
+) -> list[Event]:
     if _is_complete_body(data, framer):
-        return bridge.feed_whole(data)
+        return translation.feed_whole(data)
     events: list[Event] = []
     for chunk in _split_at(data, cuts):
-        events += bridge.feed(chunk)
-    return events + bridge.close()
+        events += translation.feed(chunk)
+    return events + translation.close()
 
 
 def _model_of(request: Mapping[str, Any]) -> str:

@@ -9,12 +9,12 @@ from typing import Any, Self
 import msgspec
 
 from antiphon.core.diagnostic import Diagnostic
+from antiphon.core.events import Event
+from antiphon.core.items import Document
+from antiphon.dialects.responses.render import event_to_dict
 from antiphon.engine.run import Run
 from antiphon.library.typed_errors import typed_errors
-from antiphon.pipeline.stage import terminal
-from antiphon.wire.events import Event
-from antiphon.wire.items import Document
-from antiphon.wire.sse import event_to_dict
+from antiphon.stages.stage import terminal
 
 
 class ResponseStream:
@@ -56,7 +56,7 @@ class ResponseStream:
             yield event_to_dict(event, self._sequence_number - 1)
 
     async def typed(self) -> AsyncIterator[Event]:
-        """Iterate over the events as structs of `antiphon.wire.events` instead of dictionaries."""
+        """Iterate over the events as structs of `antiphon.core.events` instead of dictionaries."""
         if self._events is None:
             raise RuntimeError("Enter the stream first: async with gateway.stream(…) as stream.")
         async for event in self._events:

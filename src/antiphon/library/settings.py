@@ -11,7 +11,7 @@ from typing import TypeAlias
 from msgspec.structs import replace
 
 from antiphon.config import Config, load_config
-from antiphon.pipeline.log import Entry
+from antiphon.stages.log import Entry
 
 ConfigLike: TypeAlias = Config | str | os.PathLike[str] | None
 """A configuration, the path of an `antiphon.toml`, or None: providers from the environment."""

@@ -17,27 +17,30 @@ from msgspec import Struct
 from antiphon.config import suggest
 from antiphon.core.client_profile import OTHER, PROFILES
 from antiphon.core.diagnostic import Diagnostic
+from antiphon.core.events import Event
 from antiphon.core.faults.fault import protocol_fault
-from antiphon.core.filters.order import make_filters
 from antiphon.core.history.capsule import Opened, Unopened
+from antiphon.core.plan.next_round import FinishedRound, plan_next_round
 from antiphon.core.plan.plan import Plan
-from antiphon.core.planning.make_plan import make_plan
-from antiphon.core.planning.next_round import FinishedRound, plan_next_round
+from antiphon.core.plan.planner import ModelTarget, PlanInputs, Planner
+from antiphon.core.response import Response
 from antiphon.core.stream.blocks import Seal
-from antiphon.core.stream.machine import ResponseMachine
 from antiphon.core.stream.numbered_ids import number_ids
+from antiphon.core.stream.source import Source
+from antiphon.core.translation.translation import Round, Search, Translation, make_translation
+from antiphon.dialects.responses.create_response import create_response
+from antiphon.dialects.responses.parse import parse_request
+from antiphon.dialects.responses.render import event_to_dict
 from antiphon.errors import InvalidRequest
-from antiphon.pipeline.bridge import Bridge
-from antiphon.pipeline.pipeline import Pipeline, answer_stages
-from antiphon.pipeline.stage import Batch
 from antiphon.providers.dialect_plugins import make_dialect
 from antiphon.providers.registry import known_specs
 from antiphon.providers.spec import Spec
-from antiphon.wire.events import Event
-from antiphon.wire.request import Request
-from antiphon.wire.response import Response
-from antiphon.wire.response_from_request import create_response
-from antiphon.wire.sse import event_to_dict
+from antiphon.server.body import decode_body
+from antiphon.stages.pipeline import Pipeline, answer_stages
+from antiphon.stages.stage import Batch
+
+SEALED = "sealed"
+"""Stands for state that only a gateway could seal."""
 
 
 class OutboundRequest(Struct, frozen=True, kw_only=True):
@@ -72,50 +75,52 @@ class Translator:
         By default, ids are numbered and times are 0. With `follow_ups`, an answer that should be
         corrected leaves the response open: `outbound` is the next request then.
         """
-        self._request = Request.parse(msgspec.json.encode(request))
+        self._request = parse_request(decode_body(msgspec.json.encode(request)))
         self._spec = provider if isinstance(provider, Spec) else _find_spec(provider)
         self._dialect = make_dialect(self._spec)
         self._follow_ups = follow_ups
         self._profile = PROFILES.get(client, OTHER)
         self._plan = self._make_plan(history, model or self._request.model)
-        self._bridge = self._make_bridge(new_id or number_ids(), now)
+        self._source = self._make_source()
+        self._translation = self._make_translation(new_id or number_ids(), now)
         self._pipeline = Pipeline(answer_stages(self._plan, self._profile))
         self._sequence_number = 0
         self._response: Response | None = None
         self._outbound: OutboundRequest | None = None
 
     def _make_plan(self, history: Sequence[Mapping[str, Any]], model: str) -> Plan:
-        return make_plan(
-            self._request,
-            history,
-            provider=self._spec.name,
-            model=model,
-            capabilities=self._spec.capabilities_of(model),
-            issuer=self._spec.name,
-            unseal=_open_nothing,
-        )
+        name = self._spec.name
+        target = ModelTarget(name, model, self._spec.capabilities_of(model), issuer=name)
+        inputs = PlanInputs(history=[*map(dict, history)], unseal=_open_nothing)
+        return Planner(self._request, inputs).plan(target)
 
     def _make_seal(self) -> Seal | None:
         """Make what turns a provider's state into `encrypted_content`; None: state is dropped."""
         return None
 
-    def _make_bridge(self, new_id: Callable[[str], str], now: Callable[[], int]) -> Bridge:
-        plan = self._plan
-        response = create_response(
-            self._request, response_id=new_id("resp"), created_at=now(), used=plan.used
+    def _make_source(self) -> Source:
+        return Source(
+            self._dialect,
+            guards=self._spec.capabilities_of(self._plan.model).guards,
+            seal=self._make_seal(),
+            describe=partial(self._dialect.describe, provider=self._plan.provider),
         )
-        machine = ResponseMachine(
+
+    def _make_translation(
+        self, new_id: Callable[[str], str], now: Callable[[], int]
+    ) -> Translation:
+        response = create_response(
+            self._request, response_id=new_id("resp"), created_at=now(), used=self._plan.used
+        )
+        return make_translation(
+            self._plan,
+            self._source,
             response,
             new_id=new_id,
             now=now,
-            tools=plan.identities,
-            describe=partial(self._dialect.describe, provider=plan.provider),
-            seal=self._make_seal(),
-            empty_arguments="{}",
+            profile=self._profile,
+            reminders=self._follow_ups,
         )
-        filters = make_filters(plan, self._profile, new_id, reminders=self._follow_ups)
-        guards = self._spec.capabilities_of(plan.model).guards
-        return Bridge(machine, self._dialect, filters, guards=guards)
 
     @property
     def outbound(self) -> OutboundRequest:
@@ -132,29 +137,29 @@ class Translator:
     @property
     def response(self) -> dict[str, Any]:
         """The response as it stands, complete once `ended` is true."""
-        return dict(msgspec.to_builtins(self._response or self._bridge.snapshot))
+        return dict(msgspec.to_builtins(self._response or self._translation.snapshot))
 
     @property
     def diagnostics(self) -> list[dict[str, Any]]:
         """What was degraded or dropped, in the request and in the answer."""
-        found: list[Diagnostic] = [*self._plan.diagnostics, *self._bridge.diagnostics]
+        found: list[Diagnostic] = [*self._plan.diagnostics, *self._translation.diagnostics]
         return [msgspec.to_builtins(diagnostic) for diagnostic in found]
 
     def feed(self, chunk: bytes) -> list[dict[str, Any]]:
         """Take bytes of a streamed answer, and return the events that come of them."""
-        return self._release(self._bridge.feed(chunk))
+        return self._release(self._translation.feed(chunk))
 
     def feed_whole(self, body: bytes) -> list[dict[str, Any]]:
         """Take the whole body of an answer that is not streamed, and return all its events."""
-        return self._release(self._bridge.feed_whole(body) + self._settle())
+        return self._release(self._translation.feed_whole(body) + self._settle())
 
     def close(self) -> list[dict[str, Any]]:
         """End the answer: the provider has closed the stream."""
-        return self._release(self._bridge.close() + self._settle())
+        return self._release(self._translation.close() + self._settle())
 
     def fail(self, message: str) -> list[dict[str, Any]]:
         """End the response with an error: the connection to the provider broke."""
-        return self._release(self._bridge.connection_lost(protocol_fault(message)))
+        return self._release(self._translation.connection_lost(protocol_fault(message)))
 
     def _encode(self) -> OutboundRequest:
         outbound = self._dialect.encode(self._plan, stream=self._request.stream)
@@ -163,31 +168,43 @@ class Translator:
 
     def _settle(self) -> list[Event]:
         """End a round: prepare the next request, or do without it."""
-        bridge = self._bridge
-        if not bridge.awaits_next_round:
+        translation = self._translation
+        wanted = translation.next
+        if isinstance(wanted, Round) and self._follow_ups:
+            self._begin_round(wanted)
             return []
-        follow_up = bridge.follow_up if self._follow_ups else None
-        if follow_up is None:  # or the gateway would have searched the web
-            return bridge.give_up_round(protocol_fault("no further request was made"))
-        items = tuple(msgspec.to_builtins(bridge.round_items))
-        bridge.begin_next_round()
-        finished = FinishedRound(items, follow_up)
-        issuer, unseal = self._plan.provider, _open_nothing
-        self._plan = plan_next_round(self._plan, finished, issuer=issuer, unseal=unseal)
-        self._bridge.use_dialect(self._dialect)
-        self._outbound = None  # another one is made from the new plan
+        if isinstance(wanted, Search | Round):  # a gateway would have searched, or asked again
+            return translation.give_up_round(protocol_fault("no further request was made"))
         return []
+
+    def _begin_round(self, wanted: Round) -> None:
+        self._translation.begin_round()
+        self._translation.read_from(self._source)
+        finished = FinishedRound(wanted.items, wanted.follow_up)
+        issuer = self._plan.provider
+        self._plan = plan_next_round(self._plan, finished, issuer=issuer, unseal=_open_nothing)
+        self._outbound = None  # another one is made from the new plan
 
     def _release(self, events: list[Event]) -> list[dict[str, Any]]:
         """Check a finished response against its contract, and number the events."""
-        batch = self._pipeline.feed(Batch(events, self._bridge.fault, self._bridge.refused))
+        batch = self._pipeline.feed(
+            Batch(events, self._translation.fault, self._translation.refused)
+        )
         released = []
         for event in batch.events:
             released.append(event_to_dict(event, self._sequence_number))
             self._sequence_number += 1
-        if self._bridge.ended and batch.events and self._response is None:
+        if self._translation.ended and batch.events and self._response is None:
             self._response = getattr(batch.events[-1], "response", None)
         return released
+
+
+class ReplayTranslator(Translator):
+    """Translates a recorded answer as a gateway did that sealed the provider's state: the items
+    that carry the state are kept, as items."""
+
+    def _make_seal(self) -> Seal:
+        return lambda states, text: SEALED
 
 
 def _find_spec(provider: str) -> Spec:

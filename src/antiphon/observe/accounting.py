@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import replace
+from socket import socket
 
 from antiphon.config import Config
+from antiphon.engine.accounting import Accounting
 from antiphon.engine.runtime import Runtime
-from antiphon.engine.tracing import Accounting
 from antiphon.observe.counters import LimitCounters, MemoryLimitCounters, list_periods
 from antiphon.observe.limits import ClientLimiter, limits_cost
 from antiphon.observe.recorder import UsageRecorder
 from antiphon.observe.redis_counters import RedisLimitCounters
-from antiphon.pipeline.log import Entry
+from antiphon.observe.worker_counters import WorkerLimitCounters
+from antiphon.stages.log import Entry
 from antiphon.store.store import Store
 from antiphon.store.usage.usage_table import COUNTS, HOUR_S
 
@@ -30,19 +32,25 @@ async def start_accounting(
 ) -> UsageRecorder:
     """Apply the limits of the configuration, and count usage in an open store until the recorder
     is closed."""
-    counters = counters or make_counters(config, runtime)
+    counters = counters or make_counters(config, runtime, emit)
+    await counters.open()
     if config.limits.clients:
         await load_costs(store, counters, runtime.epoch_s())
     accounting = apply_limits(Accounting(), config, counters, runtime, emit)
-    recorder = UsageRecorder(store.usage, accounting, emit, on_close=counters.close)
+    recorder = UsageRecorder(store.usage, accounting, emit)
     recorder.start()
     return recorder
 
 
-def make_counters(config: Config, runtime: Runtime) -> LimitCounters:
-    """Make the counters of this process, or with `[shared]` those of all processes."""
+def make_counters(
+    config: Config, runtime: Runtime, emit: Callable[[Entry], None], parent: socket | None = None
+) -> LimitCounters:
+    """Make the counters of this process, or those that it shares: by `[shared]` with all gateways,
+    else by a socket to its parent with the other workers."""
     memory = MemoryLimitCounters(runtime.monotonic, runtime.epoch_s)
-    return RedisLimitCounters(config.shared, runtime, memory) if config.shared.url else memory
+    if config.shared.url:
+        return RedisLimitCounters(config.shared, runtime, memory, emit)
+    return memory if parent is None else WorkerLimitCounters(parent, memory)
 
 
 def apply_limits(

@@ -14,7 +14,7 @@ from typing import Literal, Protocol, TypeAlias
 from msgspec import Struct, field
 
 from antiphon.config import ClientLimitConfig
-from antiphon.engine.tracing import DOLLAR
+from antiphon.engine.accounting import DOLLAR
 
 MINUTE_S = 60.0
 LimitName: TypeAlias = Literal[
@@ -22,7 +22,7 @@ LimitName: TypeAlias = Literal[
 ]
 
 
-class Standing(Struct, frozen=True, kw_only=True):
+class LimitState(Struct, frozen=True, kw_only=True):
     """What a client has used of its limits, after a request was counted or refused."""
 
     refused_by: LimitName | None = None
@@ -41,9 +41,12 @@ class LimitCounters(Protocol):
     """Counts requests of clients. One implementation may be shared by several processes.
 
     `acquire` checks all limits and counts the request in one step, so that requests and running
-    streams never exceed a limit."""
+    streams never exceed a limit. A burst waits its turn."""
 
-    async def acquire(self, client: str, request_id: str, limits: ClientLimitConfig) -> Standing:
+    async def open(self) -> None:
+        """Connect, if there is anything to connect to."""
+
+    async def acquire(self, client: str, request_id: str, limits: ClientLimitConfig) -> LimitState:
         """Count a request, unless a limit refuses it."""
 
     def release(self, client: str, request_id: str, tokens: int, cost: int) -> None:
@@ -102,15 +105,20 @@ class MemoryLimitCounters:
         self._epoch_s = epoch_s
         self._clients: defaultdict[str, _ClientCounts] = defaultdict(_ClientCounts)
 
-    async def acquire(self, client: str, request_id: str, limits: ClientLimitConfig) -> Standing:
+    async def open(self) -> None:
+        return
+
+    async def acquire(self, client: str, request_id: str, limits: ClientLimitConfig) -> LimitState:
+        return self.acquire_now(client, request_id, limits)
+
+    def acquire_now(self, client: str, request_id: str, limits: ClientLimitConfig) -> LimitState:
         now, counts = self._monotonic(), self._clients[client]
         counts.requests.expire(now)
         counts.tokens.expire(now)
         refused_by, spent = self._find_reached(counts, limits)
         if refused_by is None:
-            counts.requests.add(now, 1)
-            counts.running.add(request_id)
-        return Standing(
+            self.count(client, request_id)
+        return LimitState(
             refused_by=refused_by,
             requests=counts.requests.total,
             tokens=counts.tokens.total,
@@ -118,6 +126,12 @@ class MemoryLimitCounters:
             requests_reset_s=_reset_s(counts.requests, limits.requests_per_minute, now),
             tokens_reset_s=_reset_s(counts.tokens, limits.tokens_per_minute, now),
         )
+
+    def count(self, client: str, request_id: str) -> None:
+        """Count a request that other counters have admitted."""
+        counts = self._clients[client]
+        counts.requests.add(self._monotonic(), 1)
+        counts.running.add(request_id)
 
     def release(self, client: str, request_id: str, tokens: int, cost: int) -> None:
         counts = self._clients[client]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 from antiphon.engine.engine import Engine
 from antiphon.observe.gauges import read_engine
@@ -15,11 +16,11 @@ REFRESH_S = 5.0
 class EngineMetrics:
     """Counts the requests of an engine from `start` on."""
 
-    def __init__(self, engine: Engine, refresh_s: float = REFRESH_S) -> None:
-        self.engine = engine
-        """That of the configuration in effect: its gauges are shown."""
+    def __init__(self, find_engine: Callable[[], Engine], refresh_s: float = REFRESH_S) -> None:
+        """`find_engine` returns that of the configuration in effect: its gauges are shown."""
+        self._find_engine = find_engine
         self._refresh_s = refresh_s
-        self._accounting = engine.services.accounting
+        self._accounting = find_engine().services.accounting
         self._metrics = Metrics()
         self._refreshing: asyncio.Task[None] | None = None
 
@@ -41,9 +42,9 @@ class EngineMetrics:
         self._metrics.close()
 
     def _update(self) -> None:
-        readings = read_engine(self.engine)
+        values = read_engine(self._find_engine())
         self._accounting.drain()
-        self._metrics.set_gauges(readings)
+        self._metrics.set_gauges(values)
 
     async def _refresh(self) -> None:
         while True:

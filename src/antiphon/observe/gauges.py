@@ -10,7 +10,7 @@ from antiphon.engine.health import ProviderHealth
 from antiphon.store.trace.rows import TraceLoss
 
 
-class Readings(Struct, frozen=True, kw_only=True):
+class GaugeValues(Struct, frozen=True, kw_only=True):
     """What the gauges show."""
 
     running: int = 0
@@ -22,12 +22,12 @@ class Readings(Struct, frozen=True, kw_only=True):
     lost: TraceLoss = TraceLoss()
 
 
-def read_engine(engine: Engine) -> Readings:
+def read_engine(engine: Engine) -> GaugeValues:
     """Read the state of an engine."""
     services = engine.services
     health = services.health.by_name
     trace = services.tracer.store
-    return Readings(
+    return GaugeValues(
         running=len(services.active),
         resting_keys={name: _count_resting(each) for name, each in health.items()},
         open_breakers={name: not each.breaker.is_closed for name, each in health.items()},
@@ -69,17 +69,17 @@ class Gauges:
             multiprocess_mode="livesum",
         )
 
-    def set(self, readings: Readings) -> None:
-        """Show these readings from now on."""
-        self._running.set(readings.running)
-        for provider in self._providers | readings.resting_keys.keys():
+    def set(self, values: GaugeValues) -> None:
+        """Show these values from now on."""
+        self._running.set(values.running)
+        for provider in self._providers | values.resting_keys.keys():
             # One that a reload has removed stays a series, with nothing that rests.
-            self._keys.labels(provider).set(readings.resting_keys.get(provider, 0))
-            self._breakers.labels(provider).set(readings.open_breakers.get(provider, False))
-        self._providers |= readings.resting_keys.keys()
-        self._queued.labels("trace").set(readings.trace_queue)
-        self._queued.labels("usage").set(readings.usage_queue)
-        self._count_lost(readings.lost)
+            self._keys.labels(provider).set(values.resting_keys.get(provider, 0))
+            self._breakers.labels(provider).set(values.open_breakers.get(provider, False))
+        self._providers |= values.resting_keys.keys()
+        self._queued.labels("trace").set(values.trace_queue)
+        self._queued.labels("usage").set(values.usage_queue)
+        self._count_lost(values.lost)
 
     def _count_lost(self, lost: TraceLoss) -> None:
         """Count the rows that were lost since the last reading."""

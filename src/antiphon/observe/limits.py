@@ -11,15 +11,15 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 
 from antiphon.config import ClientLimitConfig, Config, raise_problems, suggest
-from antiphon.engine.accounting.ended_request import EndedRequest
-from antiphon.engine.tracing import DOLLAR
+from antiphon.engine.accounting import DOLLAR
+from antiphon.engine.report import RunReport
+from antiphon.engine.services import INTERNAL_CLIENT
 from antiphon.errors import LimitExceeded
-from antiphon.observe.counters import LimitCounters, LimitName, Standing
-from antiphon.pipeline.log import Entry
+from antiphon.observe.counters import LimitCounters, LimitName, LimitState
+from antiphon.stages.log import Entry
 
 EVERY_CLIENT = "*"
-INTERNAL_CLIENT = "antiphon"
-"""The client of the gateway's own requests, which `*` does not limit."""
+"""Every client but `INTERNAL_CLIENT`."""
 _BUSY_RETRY_S = 1.0  # when a running stream ends is unknown
 
 
@@ -43,13 +43,13 @@ class ClientLimiter:
         table, limits = self._find(client)
         if limits is None:
             return {}
-        standing = await self._counters.acquire(client, request_id, limits)
-        headers = _format_standing(standing, limits)
-        if standing.refused_by is not None:
-            raise self._refuse(standing.refused_by, client, table, limits, standing, headers)
+        state = await self._counters.acquire(client, request_id, limits)
+        headers = _format_state(state, limits)
+        if state.refused_by is not None:
+            raise self._refuse(state.refused_by, client, table, limits, state, headers)
         return headers
 
-    def release(self, request: EndedRequest) -> None:
+    def release(self, request: RunReport) -> None:
         _, limits = self._find(request.client)
         if limits is None:
             return
@@ -70,7 +70,7 @@ class ClientLimiter:
             return client, None
         return EVERY_CLIENT, self._limits.get(EVERY_CLIENT)
 
-    def _report_unknown_price(self, request: EndedRequest) -> None:
+    def _report_unknown_price(self, request: RunReport) -> None:
         """Log once for each model that its cost does not count towards a limit."""
         model = (request.provider, request.model)
         if model in self._reported or len(self._reported) >= 1000:
@@ -87,12 +87,12 @@ class ClientLimiter:
         client: str,
         table: str,
         limits: ClientLimitConfig,
-        standing: Standing,
+        state: LimitState,
         headers: Mapping[str, str],
     ) -> LimitExceeded:
         limit = getattr(limits, name)
         if name in ("cost_per_day", "cost_per_month"):
-            message = _describe_cost(name, client, table, limit, standing.spent, self._epoch_s())
+            message = _describe_cost(name, client, table, limit, state.spent, self._epoch_s())
             kind = "insufficient_quota"
             headers = {**headers, "x-should-retry": "false"}
             return LimitExceeded(message, code=kind, kind=kind, headers=headers, permanent=True)
@@ -100,7 +100,7 @@ class ClientLimiter:
             wait_s, advice = _BUSY_RETRY_S, "when one of its running responses has ended"
         else:
             is_tokens = name == "tokens_per_minute"
-            wait_s = standing.tokens_reset_s if is_tokens else standing.requests_reset_s
+            wait_s = state.tokens_reset_s if is_tokens else state.requests_reset_s
             advice = f"in {max(1, math.ceil(wait_s))} s"
         message = (
             f"Client {client!r} has reached {name} = {limit} of [limits.{_quote(table)}]."
@@ -150,12 +150,12 @@ def _next_period(period: str, now: float) -> str:
     return following.strftime("%Y-%m-%d %H:%M")
 
 
-def _format_standing(standing: Standing, limits: ClientLimitConfig) -> dict[str, str]:
+def _format_state(state: LimitState, limits: ClientLimitConfig) -> dict[str, str]:
     """Format the headers by which clients of the API see their limits."""
     headers: dict[str, str] = {}
     rows = (
-        ("requests", limits.requests_per_minute, standing.requests, standing.requests_reset_s),
-        ("tokens", limits.tokens_per_minute, standing.tokens, standing.tokens_reset_s),
+        ("requests", limits.requests_per_minute, state.requests, state.requests_reset_s),
+        ("tokens", limits.tokens_per_minute, state.tokens, state.tokens_reset_s),
     )
     for name, limit, used, reset_s in rows:
         if limit is not None:

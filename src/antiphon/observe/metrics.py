@@ -16,11 +16,11 @@ from typing import TypeAlias
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest, values
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 
-from antiphon.engine.accounting.ended_request import EndedRequest
-from antiphon.engine.tracing import DOLLAR
-from antiphon.observe.gauges import Gauges, Readings
+from antiphon.core.response import ResponseUsage
+from antiphon.engine.accounting import DOLLAR
+from antiphon.engine.report import RunReport
+from antiphon.observe.gauges import Gauges, GaugeValues
 from antiphon.observe.label_values import LabelValues
-from antiphon.wire.response import ResponseUsage
 
 _LATENCY_S = (0.05, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60, 120, 300)
 _STORE_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5)
@@ -77,16 +77,16 @@ class Metrics:
         name = f"antiphon_{name}"
         return Histogram(name, description, labels, registry=self.registry, buckets=buckets)
 
-    def count(self, ended: Iterable[EndedRequest]) -> None:
+    def count(self, ended: Iterable[RunReport]) -> None:
         """Count requests that have ended; those that share their labels, all at once."""
-        senders: dict[tuple[str, str, str], list[EndedRequest]] = {}
+        senders: dict[tuple[str, str, str], list[RunReport]] = {}
         attempts: Counts[tuple[str, str, str]] = Counts()
         for request in ended:
             sender = request.client, request.provider, request.model
             senders.setdefault(sender, []).append(request)
             for attempt in request.attempts:
-                row = attempt.row
-                attempts[row.provider, row.model, row.fault_type or "none"] += 1
+                fault = attempt.fault_type or "none"
+                attempts[attempt.provider, attempt.model, fault] += 1
         for (client, provider, model), requests in senders.items():
             target = provider, self._models.bound(model)
             self._count_requests((self._clients.bound(client), *target), requests)
@@ -98,7 +98,7 @@ class Metrics:
         """Count a request that was rejected before it had a run."""
         self._rejected.labels(self._codes.bound(code)).inc()
 
-    def _count_requests(self, sender: _Sender, requests: Sequence[EndedRequest]) -> None:
+    def _count_requests(self, sender: _Sender, requests: Sequence[RunReport]) -> None:
         for status, number in Counts(request.status for request in requests).items():
             self._requests.labels(*sender, status).inc(number)
         self._events.labels(*sender[1:]).inc(sum(request.events for request in requests))
@@ -112,7 +112,7 @@ class Metrics:
         if len(costs) < len(requests):
             self._unpriced.labels(*sender[1:]).inc(len(requests) - len(costs))
 
-    def _observe_times(self, target: tuple[str, str], requests: Sequence[EndedRequest]) -> None:
+    def _observe_times(self, target: tuple[str, str], requests: Sequence[RunReport]) -> None:
         duration = self._duration.labels(*target)
         for request in requests:
             duration.observe(request.duration_ms / 1000)
@@ -120,9 +120,9 @@ class Metrics:
         _observe(self._store, ("load",), (request.load_ms for request in requests))
         _observe(self._store, ("save",), (request.save_ms for request in requests))
 
-    def set_gauges(self, readings: Readings) -> None:
+    def set_gauges(self, values: GaugeValues) -> None:
         """Set the gauges to what was read just now."""
-        self._gauges.set(readings)
+        self._gauges.set(values)
 
     def render(self) -> bytes:
         """Return all series in the text format; those of all processes if they are shared."""

@@ -9,13 +9,17 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from operator import attrgetter
 
-from antiphon.engine.accounting.ended_request import EndedRequest
-from antiphon.engine.tracing import Accounting
+from antiphon.core.response import ResponseUsage
+from antiphon.dialects.validate import MAX_MODEL_NAME
+from antiphon.engine.accounting import Accounting
+from antiphon.engine.report import RunReport
 from antiphon.errors import StoreError
-from antiphon.pipeline.log import Entry
+from antiphon.observe.label_values import OTHER, LabelValues
+from antiphon.stages.log import Entry
 from antiphon.store.usage.histogram import find_bucket
 from antiphon.store.usage.usage_table import (
     COUNTS,
@@ -26,13 +30,14 @@ from antiphon.store.usage.usage_table import (
     UsageTable,
     merge_counts,
 )
-from antiphon.wire.response import ResponseUsage
 
 FLUSH_AFTER_S = 1.0
 CLOSE_S = 5.0
 KEEP_HOURS = 400 * 24
 """Rows are kept for thirteen months."""
 _MAX_PENDING = 10_000  # rows that wait for a store that cannot be written
+_MAX_MODELS = 1000  # names of models in the rows of one process
+_UNKNOWN_MODEL = "model_not_found"
 
 _REQUESTS, _FAILURES = COUNTS.index("requests"), COUNTS.index("failures")
 _INPUT, _CACHED = COUNTS.index("input_tokens"), COUNTS.index("cached_tokens")
@@ -51,17 +56,16 @@ class UsageRecorder:
         emit: Callable[[Entry], None],
         *,
         close_s: float = CLOSE_S,
-        on_close: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self._table = table
         self.accounting = accounting
         self._emit = emit
         self._close_s = close_s
-        self._on_close = on_close
         self._pending: dict[UsageKey, Counts] = {}
         self._flushing: asyncio.Task[None] | None = None
         self._lock = asyncio.Lock()
         self._cleaned_hour = 0
+        self._models = LabelValues(_MAX_MODELS, MAX_MODEL_NAME)
         self._is_closed = False
 
     def start(self) -> None:
@@ -83,8 +87,6 @@ class UsageRecorder:
             self._emit(Entry("usage.not_written", "warning", {"reason": reason}))
         if self._flushing is not None:
             self._flushing.cancel()
-        if self._on_close is not None:
-            await self._on_close()
 
     def _begin_flush(self) -> None:
         if self._is_closed:  # a request of another configuration was the last
@@ -106,10 +108,18 @@ class UsageRecorder:
                 reason = f"{error.message}; usage is written when the store works again"
                 self._emit(Entry("usage.not_written", "warning", {"reason": reason}))
 
-    def _add(self, ended: Sequence[EndedRequest]) -> None:
+    def _add(self, ended: Sequence[RunReport]) -> None:
         """Add up requests that have ended, to be written with the next flush."""
-        rows = count_requests(ended)
+        rows = count_requests(ended, self._model_name)
         merge_counts(self._pending, ((key, tuple(counts)) for key, counts in rows.items()))
+
+    def _model_name(self, request: RunReport) -> str:
+        """Return the model under which a request is counted. Clients choose names, and each would
+        be rows for thirteen months: one that no provider has is not kept, and all of them are
+        bounded in number."""
+        if request.code == _UNKNOWN_MODEL and request.usage is None:
+            return OTHER
+        return self._models.bound(request.model)
 
     def _keep(self, rows: dict[UsageKey, Counts]) -> None:
         for key in list(rows)[: max(0, _MAX_PENDING - len(self._pending))]:
@@ -121,12 +131,17 @@ class UsageRecorder:
             await self._table.delete_before(hour - KEEP_HOURS)
 
 
-def count_requests(ended: Iterable[EndedRequest]) -> dict[UsageKey, list[int]]:
-    """Add up the counts of requests, one row for each hour, client, model and provider."""
+def count_requests(
+    ended: Iterable[RunReport],
+    model_name: Callable[[RunReport], str] = attrgetter("model"),
+) -> dict[UsageKey, list[int]]:
+    """Add up the counts of requests, one row for each hour, client, model and provider.
+    `model_name` is the name under which a request is counted."""
     rows: defaultdict[UsageKey, list[int]] = defaultdict(lambda: [0] * len(COUNTS))
     for request in ended:
         hour = request.received_at_ms // (HOUR_S * 1000)
-        counts = rows[UsageKey(hour, request.client, request.model, request.provider)]
+        model = model_name(request)
+        counts = rows[UsageKey(hour, request.client, model, request.provider)]
         counts[_REQUESTS] += 1
         counts[_FAILURES] += request.is_failed
         if request.usage is not None:

@@ -9,12 +9,12 @@ from functools import partial
 from typing import Protocol
 
 from antiphon.config import Config, OtelConfig
-from antiphon.engine.accounting.ended_request import EndedRequest
+from antiphon.engine.accounting import Accounting
+from antiphon.engine.report import RunReport
 from antiphon.engine.runtime import Runtime
-from antiphon.engine.tracing import Accounting
 from antiphon.observe.trace_context import take_over
-from antiphon.pipeline.log import Entry
 from antiphon.providers.registry import Provider
+from antiphon.stages.log import Entry
 
 TIMEOUT_S = 5.0
 QUEUE_SPANS = 8192
@@ -24,7 +24,7 @@ _LOGGER = "opentelemetry"
 class SpanExport(Protocol):
     """Exports the spans of requests until it is closed."""
 
-    def observe(self, ended: Sequence[EndedRequest]) -> None: ...
+    def observe(self, ended: Sequence[RunReport]) -> None: ...
     def add_providers(self, providers: Mapping[str, Provider]) -> None: ...
     async def close(self) -> None: ...
 
@@ -75,7 +75,7 @@ class _OTLPExport:
         self._log = LogForwarder(emit)
         logging.getLogger(_LOGGER).addHandler(self._log)
 
-    def observe(self, ended: Sequence[EndedRequest]) -> None:
+    def observe(self, ended: Sequence[RunReport]) -> None:
         for request in ended:
             for span in self._factory.make(request):
                 self._processor.on_end(span)

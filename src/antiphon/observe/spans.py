@@ -19,11 +19,11 @@ from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import SpanContext as SpanIds
 from opentelemetry.trace import SpanKind, Status, StatusCode, TraceFlags
 
-from antiphon.engine.accounting.ended_request import EndedAttempt, EndedRequest
-from antiphon.engine.tracing import DOLLAR
+from antiphon.core.response import ResponseUsage
+from antiphon.engine.accounting import DOLLAR
+from antiphon.engine.report import AttemptReport, RunReport
 from antiphon.observe.trace_context import SpanContext
 from antiphon.providers.registry import Provider
-from antiphon.wire.response import ResponseUsage
 
 OPERATION = "chat"
 _SCOPE = InstrumentationScope("antiphon")
@@ -54,7 +54,7 @@ class SpanFactory:
         """Know the providers of another configuration; requests of the one before may still end."""
         self._providers |= {name: _describe_provider(each) for name, each in providers.items()}
 
-    def make(self, request: EndedRequest) -> Iterator[ReadableSpan]:
+    def make(self, request: RunReport) -> Iterator[ReadableSpan]:
         """Make all spans of a request; none, if its trace is not sampled."""
         context = request.context
         if isinstance(context, SpanContext) and context.is_sampled:
@@ -62,7 +62,7 @@ class SpanFactory:
             for number in range(len(request.rounds)):
                 yield from self._round_spans(request, context, number)
 
-    def _request_span(self, request: EndedRequest, context: SpanContext) -> ReadableSpan:
+    def _request_span(self, request: RunReport, context: SpanContext) -> ReadableSpan:
         attributes: _Attributes = {
             **self._target(request.provider, request.requested_model),
             "gen_ai.response.model": request.model,
@@ -89,7 +89,7 @@ class SpanFactory:
         )
 
     def _round_spans(
-        self, request: EndedRequest, context: SpanContext, number: int
+        self, request: RunReport, context: SpanContext, number: int
     ) -> Iterator[ReadableSpan]:
         """Make the span of a round, and those of its attempts."""
         begins = request.rounds
@@ -109,26 +109,25 @@ class SpanFactory:
             yield self._attempt_span(request, attempt, round_id, end_ms)
 
     def _attempt_span(
-        self, request: EndedRequest, attempt: EndedAttempt, round_id: int, round_end_ms: float
+        self, request: RunReport, attempt: AttemptReport, round_id: int, round_end_ms: float
     ) -> ReadableSpan:
-        row = attempt.row
         attributes: _Attributes = {
-            **self._target(row.provider, row.model),
-            "antiphon.attempt": row.number,
+            **self._target(attempt.provider, attempt.model),
+            "antiphon.attempt": attempt.number,
         }
-        if row.status is not None:
-            attributes["http.response.status_code"] = row.status
-        if row.key_name:
-            attributes["antiphon.key"] = row.key_name
-        begin_ms = max(0.0, attempt.at_ms - (row.latency_ms or 0))
+        if attempt.status is not None:
+            attributes["http.response.status_code"] = attempt.status
+        if attempt.key_name:
+            attributes["antiphon.key"] = attempt.key_name
+        begin_ms = max(0.0, attempt.at_ms - attempt.latency_ms)
         return self._span(
             request,
-            name=f"{OPERATION} {row.model}",
+            name=f"{OPERATION} {attempt.model}",
             ids=(attempt.span_id, round_id),
             kind=SpanKind.CLIENT,
             attributes=attributes,
-            times=(begin_ms, attempt.at_ms if row.fault_type else round_end_ms),
-            error=row.fault_code or row.fault_type,
+            times=(begin_ms, attempt.at_ms if attempt.fault_type else round_end_ms),
+            error=attempt.fault_code or attempt.fault_type,
         )
 
     def _target(self, provider: str, model: str) -> _Attributes:
@@ -137,7 +136,7 @@ class SpanFactory:
 
     def _span(
         self,
-        request: EndedRequest,
+        request: RunReport,
         *,
         name: str,
         ids: tuple[int, int | None],
@@ -170,10 +169,10 @@ def _ids(context: SpanContext, span_id: int) -> SpanIds:
     return SpanIds(context.trace_id, span_id, is_remote=is_remote, trace_flags=_SAMPLED)
 
 
-def _find_error(attempts: Sequence[EndedAttempt]) -> str | None:
+def _find_error(attempts: Sequence[AttemptReport]) -> str | None:
     """Return the fault of a round: that of its last attempt."""
-    row = attempts[-1].row if attempts else None
-    return None if row is None else row.fault_code or row.fault_type
+    last = attempts[-1] if attempts else None
+    return None if last is None else last.fault_code or last.fault_type
 
 
 def _describe_usage(usage: ResponseUsage) -> _Attributes:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from antiphon.engine.tracing import TraceHeaders
+from antiphon.engine.accounting import TraceHeaders
 
 _TRACEPARENT = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?")
 _MAX_STATE = 512  # characters of `tracestate` that are passed on

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias, get_args
 
 from msgspec import Struct
 
-from antiphon.engine.tracing import DOLLAR
+from antiphon.engine.accounting import DOLLAR
 from antiphon.store.store import Store
 from antiphon.store.usage.histogram import percentile
 from antiphon.store.usage.usage_table import (

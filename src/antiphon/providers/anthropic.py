@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from antiphon.core.plan.plan import Capabilities
+from antiphon.core.capabilities import Capabilities
 from antiphon.dialects.anthropic.media import ACCEPTED_MEDIA
 from antiphon.dialects.anthropic.quirks import AnthropicQuirks
 from antiphon.providers.claude import ADAPTIVE, ALWAYS, BUDGET, LATEST, OLD, RECENT
 from antiphon.providers.spec import Auth, Model, Spec
+
+_OWN_FORMAT = frozenset("thinking prompt_caching cache_control context_edits betas extra".split())
+"""What clients of the Messages format send, and only this API has."""
 
 
 def _add_api_features(can: Capabilities) -> Capabilities:
@@ -16,12 +19,21 @@ def _add_api_features(can: Capabilities) -> Capabilities:
     users: dict[str, tuple[float, float]] = {"safety_identifier": (1, 256), "user": (1, 256)}
     return replace(
         can,
-        parameters=can.parameters | {*users, "service_tier", "max_tool_calls"},
+        parameters=can.parameters | {*users, "service_tier", "max_tool_calls"} | _OWN_FORMAT,
         ranges={**can.ranges, **users},
         allowed_values={"service_tier": frozenset({"auto", "default", "priority"})},
         media=ACCEPTED_MEDIA,
         web_search="native",
-        web_search_limits=frozenset({"filters.allowed_domains", "user_location"}),
+        web_search_limits=frozenset(
+            {"filters.allowed_domains", "filters.blocked_domains", "user_location"}
+        ),
+        hosted_tools=frozenset(
+            "web_fetch code_execution tool_search_tool_regex tool_search_tool_bm25".split()
+        ),
+        tool_output_files=True,
+        tool_errors=True,
+        deferred_tools=True,
+        client_blocks="messages",
     )
 
 

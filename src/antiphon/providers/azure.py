@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from antiphon.core.plan.plan import Capabilities
+from antiphon.core.capabilities import Capabilities
 from antiphon.dialects.call_ids import CallIdFormat
 from antiphon.dialects.chat.quirks import ChatQuirks
 from antiphon.providers.spec import Auth, Model, Spec, parse_efforts
@@ -17,7 +17,7 @@ _PLAIN = Capabilities(
     parameters=frozenset(
         """
         temperature top_p max_output_tokens presence_penalty frequency_penalty top_logprobs
-        parallel_tool_calls safety_identifier user
+        parallel_tool_calls safety_identifier user logit_bias seed stop
         """.split()
     ),
 )

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from antiphon.core.plan.plan import Capabilities
+from antiphon.core.capabilities import Capabilities
 from antiphon.dialects.bedrock.media import ACCEPTED_MEDIA
 from antiphon.dialects.bedrock.quirks import FAMILIES, BedrockQuirks
 from antiphon.providers import claude
 from antiphon.providers.spec import Auth, Model, Spec, parse_efforts
 
 _TEXT = Capabilities(
-    parameters=frozenset({"temperature", "top_p", "max_output_tokens"}),
+    parameters=frozenset({"temperature", "top_p", "max_output_tokens", "stop"}),
     ranges={"temperature": (0, 1)},
     tool_choice=frozenset({"auto"}),
     formats=frozenset({"text"}),
@@ -28,6 +28,7 @@ _NOVA = replace(
     _SEES,
     tool_choice=frozenset({"auto", "required", "function"}),
     tool_output_images=True,
+    tool_errors=True,
     context_window=300_000,
 )
 _NOVA_2 = replace(
@@ -62,7 +63,7 @@ SPEC = Spec(
         *(
             Model(
                 id=f"anthropic.claude-{name}",
-                capabilities=replace(can, media=ACCEPTED_MEDIA),
+                capabilities=replace(can, media=ACCEPTED_MEDIA, tool_errors=True),
                 family=True,
             )
             for name, can in _CLAUDE.items()

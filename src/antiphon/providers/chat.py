@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from antiphon.core.plan.plan import Capabilities
-from antiphon.core.planning.make_plan import EFFORTS
+from antiphon.core.capabilities import Capabilities
+from antiphon.core.plan.effort import EFFORTS
 from antiphon.dialects.chat.quirks import ChatQuirks
 from antiphon.providers.spec import Spec
 
@@ -19,6 +19,8 @@ SPEC = Spec(
                 "parallel_tool_calls",
                 "presence_penalty",
                 "safety_identifier",
+                "seed",
+                "stop",
                 "temperature",
                 "top_logprobs",
                 "top_p",

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from antiphon.core.plan.plan import Capabilities
+from antiphon.core.capabilities import Capabilities
 from antiphon.providers.spec import parse_efforts
 
-_SAMPLING = frozenset({"temperature", "top_p"})
+_SAMPLING = frozenset({"temperature", "top_k", "top_p"})
 
 OLD = Capabilities(
-    parameters=_SAMPLING | {"max_output_tokens", "parallel_tool_calls"},
+    parameters=_SAMPLING | {"max_output_tokens", "parallel_tool_calls", "prefill", "stop"},
     ranges={"temperature": (0, 1)},
     formats=frozenset({"text"}),
     inputs=frozenset({"text", "image", "file"}),
@@ -36,8 +36,9 @@ RECENT = replace(  # 4.1 and 4.5
     strict_tools=True,
     max_output_tokens=64_000,
 )
-ADAPTIVE = replace(  # 4.6
+ADAPTIVE = replace(  # 4.6: a prefill is refused
     RECENT,
+    parameters=RECENT.parameters - {"prefill"},
     efforts=parse_efforts("none low low medium high high max"),
     resume_requires_reasoning=False,
     min_thinking_budget=0,

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from antiphon.core.plan.plan import Capabilities
+from antiphon.core.capabilities import Capabilities
 from antiphon.dialects.cohere.media import ACCEPTED_MEDIA
 from antiphon.providers.spec import Model, Spec, parse_efforts
 
 _TEXT = Capabilities(
     parameters=frozenset(
-        "temperature top_p max_output_tokens presence_penalty frequency_penalty".split()
+        """
+        temperature top_p top_k max_output_tokens presence_penalty frequency_penalty seed stop
+        """.split()
     ),
     ranges={
         "temperature": (0, 1),
         "top_p": (0.01, 0.99),
+        "top_k": (0, 500),
+        "seed": (0, 2**53),
+        "stop": (0, 5),
         "presence_penalty": (0, 1),
         "frequency_penalty": (0, 1),
     },

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from antiphon.core.plan.plan import Capabilities
+from antiphon.core.capabilities import Capabilities
 from antiphon.dialects.chat.quirks import ChatQuirks
 from antiphon.providers.spec import Model, Spec, parse_efforts
 
 _SAMPLING = frozenset({"frequency_penalty", "presence_penalty", "temperature", "top_p"})
 
 _TEXT = Capabilities(
-    parameters=_SAMPLING | {"max_output_tokens", "safety_identifier", "user"},
+    parameters=_SAMPLING | {"max_output_tokens", "safety_identifier", "stop", "user"},
     formats=frozenset({"text", "json_object"}),
     efforts=parse_efforts("none low low high high high max"),  # 2026-08-13
     fixed_by_thinking=_SAMPLING,
+    ranges={"stop": (0, 16)},
     forced_choice_stops_thinking=True,  # otherwise a 400 (2026-08)
     inputs=frozenset({"text"}),
     replay_reasoning="tool_turns",

@@ -26,8 +26,8 @@ from typing import Any, TypeAlias
 import msgspec
 from msgspec import Struct
 
-from antiphon.core.plan.plan import Capabilities
-from antiphon.core.planning.make_plan import EFFORTS
+from antiphon.core.capabilities import Capabilities
+from antiphon.core.plan.effort import EFFORTS
 from antiphon.providers.echo_media import describe_part
 from antiphon.providers.echo_summary import summarize
 from antiphon.providers.sample import sample
@@ -80,7 +80,8 @@ def answer(body: bytes) -> EchoAnswer:
     if failing := re.fullmatch(r"error-(\d{3})", model):
         status = int(failing[1])
         return _error(status, f"Echo: model '{model}' always fails with status {status}.")
-    reply, delay_s = _build_reply(request, model), _DELAYS_S.get(model, 0.0)
+    reply = _build_reply(request, model)
+    delay_s = _DELAYS_S.get(model, 0.0)
     if request.get("stream") is not True:
         completion = msgspec.json.encode(reply.to_completion(model))
         return EchoAnswer(200, "application/json", [completion], delay_s)
@@ -223,7 +224,8 @@ def _read_conversation(messages: Sequence[JSONObject]) -> tuple[str, list[str]]:
     for message in messages:
         match message.get("role"):
             case "user" if not (outputs and _is_media(message.get("content"))):
-                prompt, outputs = _message_text(message.get("content")), []
+                prompt = _message_text(message.get("content"))
+                outputs = []
             case "tool":
                 outputs.append(_message_text(message.get("content")))
     return prompt, outputs
@@ -238,7 +240,8 @@ def _sample_arguments(tool: JSONObject) -> str:
 def _apply_token_limit(reply: _EchoReply, request: JSONObject) -> _EchoReply:
     requested = request.get("max_tokens")
     limit = min(requested, _MAX_WORDS) if type(requested) is int and requested > 0 else _MAX_WORDS
-    reasoning_words, text_words = _split_words(reply.reasoning), _split_words(reply.text)
+    reasoning_words = _split_words(reply.reasoning)
+    text_words = _split_words(reply.text)
     if len(reasoning_words) + len(text_words) <= limit:
         return reply
     return msgspec.structs.replace(

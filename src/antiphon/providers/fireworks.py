@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from antiphon.core.plan.plan import Capabilities
+from antiphon.core.capabilities import Capabilities
 from antiphon.dialects.chat.quirks import ChatQuirks
 from antiphon.providers.spec import Model, Spec, parse_efforts
 
@@ -12,9 +12,10 @@ _ANY = Capabilities(
     parameters=frozenset(
         """
         temperature top_p max_output_tokens presence_penalty frequency_penalty
-        safety_identifier user
+        logit_bias safety_identifier seed stop top_k user
         """.split()
     ),
+    ranges={"stop": (0, 4)},
     formats_beside_tools=False,
     strict_tools=False,
     system_messages="first",  # the chat templates of some models reject any other (2026-09)
@@ -43,6 +44,6 @@ SPEC = Spec(
     ),
     quirks=ChatQuirks(
         content_beside_calls=True,
-        only_streams=True,  # without streaming, a long answer is refused
+        only_streams=True,  # without streaming, a long response is refused
     ),
 )

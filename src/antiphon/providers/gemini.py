@@ -4,21 +4,24 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from antiphon.core.plan.plan import Capabilities
+from antiphon.core.capabilities import Capabilities
 from antiphon.dialects.gemini.media import ACCEPTED_MEDIA
 from antiphon.dialects.gemini.quirks import GeminiQuirks
 from antiphon.providers.spec import Auth, Model, Spec, parse_efforts
 
 PLAIN = Capabilities(
     parameters=frozenset(
-        "temperature top_p max_output_tokens presence_penalty frequency_penalty".split()
+        """
+        temperature top_p top_k max_output_tokens presence_penalty frequency_penalty seed stop
+        """.split()
     ),
-    ranges={"temperature": (0, 2)},
+    ranges={"temperature": (0, 2), "seed": (-(2**31), 2**31 - 1), "stop": (0, 5)},
     formats_beside_tools=False,
     search_beside_tools=False,
     inputs=frozenset({"text", "image", "file", "file_url", "audio"}),
     media=ACCEPTED_MEDIA,
     strict_tools=False,
+    tool_errors=True,
     web_search="native",
     context_window=1_048_576,
     max_output_tokens=65_536,
@@ -29,8 +32,16 @@ _GEMINI = replace(
 _FLASH_3 = replace(_GEMINI, efforts=parse_efforts("- low low medium high high high"))
 _FLASH_MINIMAL = replace(_FLASH_3, efforts=parse_efforts("- minimal low medium high high high"))
 _PRO_3 = replace(_FLASH_3, efforts=parse_efforts("- low low high high high high"))
-_FLASH_2_5 = replace(PLAIN, efforts=parse_efforts("0 512 2048 8192 16384 24576 24576"))
-_PRO_2_5 = replace(PLAIN, efforts=parse_efforts("- 512 2048 8192 16384 24576 32768"))
+_FLASH_2_5 = replace(
+    PLAIN,
+    efforts=parse_efforts("0 512 2048 8192 16384 24576 24576"),
+    max_thinking_budget=24_576,
+)
+_PRO_2_5 = replace(
+    PLAIN,
+    efforts=parse_efforts("- 512 2048 8192 16384 24576 32768"),
+    max_thinking_budget=32_768,
+)
 _GEMMA = replace(
     PLAIN,
     formats=frozenset({"text"}),

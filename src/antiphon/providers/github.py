@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from antiphon.core.plan.plan import Capabilities
+from antiphon.core.capabilities import Capabilities
 from antiphon.dialects.call_ids import CallIdFormat
 from antiphon.dialects.chat.quirks import ChatQuirks
 from antiphon.providers.spec import Model, Spec, parse_efforts
 
 _ANY = Capabilities(
     parameters=frozenset(
-        "temperature top_p max_output_tokens presence_penalty frequency_penalty".split()
+        """
+        temperature top_p max_output_tokens presence_penalty frequency_penalty seed stop
+        """.split()
     ),
 )
 _REASONS = replace(  # sampling parameters are refused

@@ -6,7 +6,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from antiphon.core.plan.plan import Capabilities, Plan
+from antiphon.core.capabilities import Capabilities
+from antiphon.core.plan.plan import Plan
 from antiphon.dialects.chat.quirks import ChatQuirks
 from antiphon.providers.spec import Model, Spec, parse_efforts
 
@@ -20,8 +21,11 @@ def _patch(body: dict[str, Any], plan: Plan) -> dict[str, Any]:
 _TEXT = Capabilities(
     # Penalties and logprobs are refused; a schema is accepted only without tools and streaming.
     parameters=frozenset(
-        "temperature top_p max_output_tokens parallel_tool_calls safety_identifier user".split()
+        """
+        temperature top_p max_output_tokens parallel_tool_calls safety_identifier seed stop user
+        """.split()
     ),
+    ranges={"stop": (0, 4)},
     formats=frozenset({"text", "json_object"}),
     formats_beside_tools=False,
     inputs=frozenset({"text"}),

@@ -1,4 +1,4 @@
-"""llama.cpp, self-hosted: the model's chat template decides what is supported."""
+"""llama.cpp, self-hosted: the model's chat template decides which features it supports."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from antiphon.core.plan.plan import Capabilities
+from antiphon.core.capabilities import Capabilities
 from antiphon.dialects.chat.quirks import ChatQuirks
 from antiphon.providers.spec import Spec
 
@@ -14,7 +14,10 @@ SPEC = Spec(
     needs_key=False,
     capabilities=Capabilities(
         parameters=frozenset(
-            "temperature top_p max_output_tokens presence_penalty frequency_penalty".split()
+            """
+            temperature top_p top_k max_output_tokens presence_penalty frequency_penalty logit_bias
+            seed stop
+            """.split()
         ),
         tool_choice=frozenset({"auto", "none", "required"}),
         formats=frozenset({"text", "json_schema"}),  # `json_object` is refused

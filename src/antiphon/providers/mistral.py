@@ -6,7 +6,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from antiphon.core.plan.plan import Capabilities, Plan
+from antiphon.core.capabilities import Capabilities
+from antiphon.core.plan.plan import Plan
 from antiphon.dialects.call_ids import CallIdFormat
 from antiphon.dialects.chat.quirks import ChatQuirks
 from antiphon.providers.spec import Model, Spec, parse_efforts
@@ -16,7 +17,7 @@ def _patch(body: dict[str, Any], plan: Plan) -> dict[str, Any]:
     last = body["messages"][-1]
     if last["role"] == "assistant":
         last["prefix"] = (
-            True  # a last assistant message is refused unless it is a prefix of the answer
+            True  # a last assistant message is refused unless it is a prefix of the response
         )
     return body
 
@@ -25,6 +26,7 @@ _TEXT = Capabilities(
     parameters=frozenset(
         """
         temperature top_p max_output_tokens presence_penalty frequency_penalty parallel_tool_calls
+        prefill seed stop
         """.split()
     ),
     ranges={"temperature": (0, 1.5)},
@@ -60,6 +62,7 @@ SPEC = Spec(
     ),
     quirks=ChatQuirks(
         call_ids=CallIdFormat("[a-zA-Z0-9]{9}", 9),  # anything else is error 3280
+        seed_field="random_seed",
         required_choice="any",
         schema_drops=frozenset({"$id", "$schema"}),
         stream_usage=False,  # sent without `stream_options`

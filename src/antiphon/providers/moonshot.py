@@ -6,7 +6,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from antiphon.core.plan.plan import Capabilities, Plan
+from antiphon.core.capabilities import Capabilities
+from antiphon.core.plan.plan import Plan
 from antiphon.dialects.chat.quirks import ChatQuirks
 from antiphon.providers.spec import Model, Spec, parse_efforts
 
@@ -25,6 +26,7 @@ _TEXT = Capabilities(
     parameters=frozenset(
         """
         temperature top_p presence_penalty frequency_penalty max_output_tokens prompt_cache_key
+        stop
         """.split()
     ),
     ranges={"temperature": (0, 1)},
@@ -37,7 +39,7 @@ _TEXT = Capabilities(
 _K3 = replace(
     _TEXT,
     # Temperature and the like are fixed, whether it thinks or not (2026-04).
-    parameters=frozenset({"max_output_tokens", "prompt_cache_key"}),
+    parameters=frozenset({"max_output_tokens", "prompt_cache_key", "stop"}),
     ranges={},
     efforts=parse_efforts("disabled low low high high max max"),
     inputs=frozenset({"text", "image"}),

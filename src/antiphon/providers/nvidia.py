@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from antiphon.core.plan.plan import Capabilities
+from antiphon.core.capabilities import Capabilities
 from antiphon.dialects.chat.quirks import ChatQuirks
 from antiphon.providers.open_model import gpt_oss
 from antiphon.providers.spec import Spec
 
 _ANY = Capabilities(
     # `parallel_tool_calls: true` is refused for some models (2026-07), so it is never sent.
-    parameters=frozenset({"temperature", "top_p", "max_output_tokens"}),
+    parameters=frozenset({"temperature", "top_p", "max_output_tokens", "seed", "stop"}),
     strict_tools=False,
     system_messages="first",  # the chat templates of some models reject any other (2026-09)
 )

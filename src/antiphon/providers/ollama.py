@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from antiphon.core.plan.plan import Capabilities
+from antiphon.core.capabilities import Capabilities
 from antiphon.dialects.ollama.media import ACCEPTED_MEDIA
 from antiphon.dialects.ollama.quirks import OllamaQuirks
 from antiphon.providers.spec import Model, Spec, parse_efforts
@@ -17,6 +17,7 @@ _PLAIN = Capabilities(
     parameters=frozenset(
         """
         temperature top_p max_output_tokens presence_penalty frequency_penalty top_logprobs
+        seed stop top_k
         """.split()
     ),
     tool_choice=frozenset({"auto", "none"}),

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from antiphon.core.plan.plan import Capabilities
+from antiphon.core.capabilities import Capabilities
 from antiphon.providers.spec import Model, parse_efforts
 
 HOSTED = Capabilities(
     parameters=frozenset(
-        "temperature top_p max_output_tokens presence_penalty frequency_penalty".split()
+        """
+        temperature top_p top_k max_output_tokens presence_penalty frequency_penalty seed stop
+        """.split()
     ),
     strict_tools=False,
     system_messages="first",  # the chat templates of some models reject any other (2026-09)

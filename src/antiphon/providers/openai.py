@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from antiphon.core.plan.plan import Capabilities
+from antiphon.core.capabilities import Capabilities
 from antiphon.providers.spec import HOSTED_OUTPUT, Model, Spec, parse_efforts
 
 _SAMPLING = frozenset({"temperature", "top_p", "top_logprobs"})

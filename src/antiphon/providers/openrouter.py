@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from antiphon.core.plan.plan import Capabilities, Plan
+from antiphon.core.capabilities import Capabilities
+from antiphon.core.plan.plan import Plan
 from antiphon.dialects.chat.quirks import ChatQuirks
 from antiphon.providers.spec import Spec, parse_efforts
 
@@ -32,7 +33,7 @@ SPEC = Spec(
         parameters=frozenset(
             """
             temperature top_p max_output_tokens presence_penalty frequency_penalty top_logprobs
-            parallel_tool_calls safety_identifier user
+            parallel_tool_calls safety_identifier user logit_bias seed stop top_k
             """.split()
         ),
         efforts=parse_efforts("none minimal low medium high xhigh xhigh"),

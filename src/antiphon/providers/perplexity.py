@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from antiphon.core.plan.plan import Capabilities
+from antiphon.core.capabilities import Capabilities
 from antiphon.dialects.chat.quirks import ChatQuirks
 from antiphon.providers.spec import Model, Spec, parse_efforts
 
 _SONAR = Capabilities(
     parameters=frozenset(
-        "temperature top_p max_output_tokens presence_penalty frequency_penalty".split()
+        "temperature top_p top_k max_output_tokens presence_penalty frequency_penalty".split()
     ),
     formats=frozenset({"text", "json_schema"}),
     tools=False,

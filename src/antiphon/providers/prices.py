@@ -31,7 +31,7 @@ class Price(Struct, frozen=True, kw_only=True):
 
 
 FREE = Price(input=0, output=0)
-"""Of models that run inside of the gateway."""
+"""The price of models that run in the gateway itself."""
 
 
 def _price(

@@ -6,7 +6,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from antiphon.core.plan.plan import Capabilities, Plan
+from antiphon.core.capabilities import Capabilities
+from antiphon.core.plan.plan import Plan
 from antiphon.dialects.chat.quirks import ChatQuirks
 from antiphon.providers.spec import Model, Spec, parse_efforts
 
@@ -25,7 +26,9 @@ def _patch(body: dict[str, Any], plan: Plan) -> dict[str, Any]:
 
 _TEXT = Capabilities(
     parameters=frozenset(
-        "temperature top_p presence_penalty max_output_tokens parallel_tool_calls".split()
+        """
+        temperature top_p top_k presence_penalty max_output_tokens parallel_tool_calls seed stop
+        """.split()
     ),
     tool_choice=frozenset({"auto", "none", "function"}),
     formats=frozenset({"text", "json_object"}),

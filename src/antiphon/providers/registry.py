@@ -21,7 +21,9 @@ from antiphon.config import (
     raise_problems,
     suggest,
 )
-from antiphon.core.plan.plan import Capabilities, Outbound
+from antiphon.core.capabilities import Capabilities
+from antiphon.core.plan.plan import Outbound
+from antiphon.dialects.bedrock.sigv4 import authorize
 from antiphon.dialects.dialect import Dialect
 from antiphon.errors import ConfigError
 from antiphon.providers import (
@@ -63,7 +65,6 @@ from antiphon.providers.plugin import Plugins, load_plugins
 from antiphon.providers.prices import FREE, Price, find_listed_price, read_price
 from antiphon.providers.spec import Spec
 from antiphon.search.table import read_search_limits
-from antiphon.wire.sigv4 import authorize
 
 _log = logging.getLogger("antiphon.providers")
 
@@ -134,7 +135,8 @@ class Provider(Struct, frozen=True, kw_only=True):
         if auth.scheme == "sigv4":
             headers = {**self.headers, **outbound.headers}
             url = self.request_url(outbound)
-            body, service = outbound.body, auth.service
+            body = outbound.body
+            service = auth.service
             return authorize(key, "POST", url, headers, body, service=service, timestamp=now())
         return {auth.header: f"Bearer {key}" if auth.scheme == "bearer" else key}
 
@@ -246,6 +248,12 @@ def _build_provider(
     if not base_url:
         problem = f'required for kind = "{spec.name}": set it to the base URL of the server'
         raise config.error_at(("providers", name, "base_url"), problem)
+    if not _is_address(base_url):
+        problem = (
+            "is not the address of a server: it must be a URL such as https://host:8080/v1, with a"
+            " port from 1 to 65535 if it has one"
+        )
+        raise config.error_at(("providers", name, "base_url"), problem)
     search_limits = read_search_limits(config)
     if entry.web_search == "managed" and search_limits is None:
         problem = '"managed" requires a search backend: set `backend` in [search]'
@@ -269,6 +277,16 @@ def _build_provider(
         search_limits=search_limits,
         prices=_select_prices(name, config),
     )
+
+
+def _is_address(url: str) -> bool:
+    """Whether a URL has a host, and a port that can exist. A password with a slash in it would be
+    taken for a port."""
+    try:
+        parts = urlsplit(url)
+        return bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
 
 
 def _select_prices(name: str, config: Config) -> dict[str, PriceConfig]:

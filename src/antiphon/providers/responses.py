@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from antiphon.core.plan.plan import Capabilities
-from antiphon.core.planning.make_plan import EFFORTS
+from antiphon.core.capabilities import Capabilities
+from antiphon.core.plan.effort import EFFORTS
 from antiphon.providers.spec import HOSTED_OUTPUT, Spec
 
 SPEC = Spec(

@@ -8,8 +8,8 @@ from typing import Literal
 
 from msgspec import Struct
 
-from antiphon.core.plan.plan import Capabilities
-from antiphon.core.planning.make_plan import EFFORTS
+from antiphon.core.capabilities import Capabilities
+from antiphon.core.plan.effort import EFFORTS
 
 __all__ = ["HOSTED_OUTPUT", "Auth", "Model", "Spec", "parse_efforts"]
 

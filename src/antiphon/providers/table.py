@@ -8,8 +8,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 
-from antiphon.core.plan.plan import Capabilities
-from antiphon.core.planning.make_plan import EFFORTS
+from antiphon.core.capabilities import Capabilities
+from antiphon.core.plan.effort import EFFORTS
 from antiphon.providers.registry import SPECS
 from antiphon.providers.spec import Model, Spec
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from antiphon.core.plan.plan import Capabilities
+from antiphon.core.capabilities import Capabilities
 from antiphon.dialects.chat.quirks import ChatQuirks
 from antiphon.providers.spec import Spec, parse_efforts
 
@@ -10,7 +10,7 @@ CAPABILITIES = Capabilities(
     parameters=frozenset(
         """
         temperature top_p max_output_tokens presence_penalty frequency_penalty top_logprobs
-        parallel_tool_calls safety_identifier user
+        parallel_tool_calls safety_identifier user logit_bias seed stop top_k
         """.split()
     ),
     efforts=parse_efforts("none low low medium high high high"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from antiphon.core.plan.plan import Capabilities
+from antiphon.core.capabilities import Capabilities
 from antiphon.dialects.chat.quirks import ChatQuirks
 from antiphon.providers.spec import Model, Spec, parse_efforts
 
@@ -13,7 +13,7 @@ _PLAIN = Capabilities(
     parameters=frozenset(
         """
         temperature top_p max_output_tokens parallel_tool_calls top_logprobs
-        safety_identifier user
+        safety_identifier seed user
         """.split()
     ),
     inputs=frozenset({"text", "image"}),

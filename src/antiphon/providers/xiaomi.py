@@ -7,7 +7,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from antiphon.core.plan.plan import Capabilities, Plan
+from antiphon.core.capabilities import Capabilities
+from antiphon.core.plan.plan import Plan
 from antiphon.dialects.chat.quirks import ChatQuirks
 from antiphon.providers.spec import Model, Spec, parse_efforts
 
@@ -28,7 +29,7 @@ def _tool(tool: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 _TEXT = Capabilities(
-    parameters=frozenset({"temperature", "top_p", "max_output_tokens"}),
+    parameters=frozenset({"temperature", "top_p", "max_output_tokens", "stop"}),
     tool_choice=frozenset({"auto"}),
     formats=frozenset({"text", "json_object"}),
     efforts=parse_efforts("none low low medium high high high"),  # values above high are a 400

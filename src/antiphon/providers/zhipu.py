@@ -7,7 +7,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from antiphon.core.plan.plan import Capabilities, Plan
+from antiphon.core.capabilities import Capabilities
+from antiphon.core.plan.plan import Plan
 from antiphon.dialects.chat.quirks import ChatQuirks
 from antiphon.providers.spec import Model, Spec, parse_efforts
 
@@ -38,8 +39,13 @@ _GLM_5_2 = parse_efforts("disabled disabled high high high max max")
 _GLM_5_3 = parse_efforts("- low low high high max max")  # thinking cannot be disabled (2026-08)
 
 _TEXT = Capabilities(
-    parameters=frozenset("temperature top_p max_output_tokens safety_identifier user".split()),
-    ranges={"temperature": (0, 1), "safety_identifier": (6, 128), "user": (6, 128)},
+    parameters=frozenset("temperature top_p max_output_tokens safety_identifier stop user".split()),
+    ranges={
+        "temperature": (0, 1),
+        "safety_identifier": (6, 128),
+        "user": (6, 128),
+        "stop": (0, 1),
+    },
     tool_choice=frozenset({"auto"}),
     formats=frozenset({"text", "json_object"}),
     efforts=_SWITCH,

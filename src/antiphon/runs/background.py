@@ -1,33 +1,65 @@
-"""Background responses: accepted durably, generated at most so many at a time, the others wait."""
+"""Background responses: accepted durably, generated at most so many at a time, the others wait.
+
+Their limits are checked when they are requested, and not when they begin, because a response that
+was accepted must be generated."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, MutableMapping, Sequence
-from contextlib import suppress
-from typing import Any
+from collections.abc import Coroutine, Mapping, MutableMapping, Sequence
+from contextlib import ExitStack, suppress
+from functools import partial
+from typing import Any, NamedTuple, Self
 
 import msgspec
 from msgspec.structs import replace
 
 from antiphon.core.client_profile import Profile
+from antiphon.core.events import Created, Queued
+from antiphon.core.items import Document
+from antiphon.core.response import Response
+from antiphon.dialects.client_dialect import EventBatch
+from antiphon.dialects.responses.parse import parse_request
+from antiphon.dialects.responses.render import with_frames
+from antiphon.engine.accounting import Accounting
 from antiphon.engine.engine import Engine
-from antiphon.engine.run import Run, State
-from antiphon.engine.services import Caller
+from antiphon.engine.run import Run
+from antiphon.engine.services import Caller, Prepared, Services
 from antiphon.errors import AntiphonError, InvalidRequest, StoreError
-from antiphon.pipeline.log import Entry
-from antiphon.runs.admission import skip_limits
-from antiphon.runs.driver import RunDriver
 from antiphon.runs.durable_log import DurableLog
-from antiphon.runs.endings import RunEndings
-from antiphon.runs.finished_items import read_batches
-from antiphon.runs.lease import PROCESS_LOST, ProcessLease
-from antiphon.store.run_log import BEFORE_FIRST, ClaimedRun, LoggedBatch, RunStart, RunStore
-from antiphon.wire.events import Created, Queued
-from antiphon.wire.items import Document
-from antiphon.wire.request import Request
-from antiphon.wire.response import Response
-from antiphon.wire.sse import SSEEncoder
+from antiphon.runs.lease import ProcessLease
+from antiphon.runs.live_run import LiveRun, register
+from antiphon.runs.recovery import PROCESS_LOST, AbandonedRuns
+from antiphon.runs.stored_log import encode_batch, read_stored_log
+from antiphon.stages.log import Entry
+from antiphon.store.run_log import BEFORE_FIRST, ClaimedRun, RunStart, RunStore
+
+
+class Admission:
+    """A response that counts as running for the limits of its client until it is left."""
+
+    def __init__(self, accounting: Accounting, caller: Caller, headers: Mapping[str, str]) -> None:
+        self.headers = headers
+        """For the reply to its request."""
+        self._accounting = accounting
+        self._caller = caller
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._accounting.withdraw(self._caller.client, self._caller.request_id)
+
+
+async def admit(accounting: Accounting, caller: Caller) -> Admission:
+    """Count a response that is generated later; raises `LimitExceeded`."""
+    headers = await accounting.admit(caller.client, caller.request_id)
+    return Admission(accounting, caller, headers)
+
+
+async def admit_always(client: str, request_id: str) -> Mapping[str, str]:
+    """Let a run begin whose limits were checked when it was requested, here or elsewhere."""
+    return {}
 
 
 class QueuedRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,6 +75,14 @@ class QueuedRequest(msgspec.Struct, frozen=True, kw_only=True):
 _decode = msgspec.json.Decoder(QueuedRequest).decode
 
 
+class AcceptedRequest(NamedTuple):
+    """A request whose response is generated later, and what is held until that has ended."""
+
+    services: Services
+    prepared: Prepared
+    held: ExitStack
+
+
 class BackgroundRuns:
     """The background responses of this process."""
 
@@ -51,48 +91,52 @@ class BackgroundRuns:
         engine: Engine,
         max_running: int,
         lease: ProcessLease,
-        endings: RunEndings,
-        drivers: MutableMapping[str, RunDriver],
+        abandoned: AbandonedRuns,
+        live: MutableMapping[str, LiveRun],
     ) -> None:
-        self.engine = engine
-        """The engine of the configuration in effect."""
+        """`live` has the runs of this process by response id."""
+        self._engine = engine
         self._free = max_running
         self._no_claim = asyncio.Event()
         """Not set while a claim of queued responses reserves the free places."""
         self._no_claim.set()
         self._lease = lease
-        self._endings = endings
-        self._drivers = drivers
-        self._waiting: dict[str, Run] = {}
-        """Prepared runs of responses that are queued, so that they need not be planned again."""
-        self._tasks: dict[asyncio.Task[None], None] = {}  # in the order in which they began
+        self._abandoned = abandoned
+        self._live = live
+        self._waiting: dict[str, AcceptedRequest] = {}
+        """Requests of responses that are queued, so that they need not be planned again."""
+        self._tasks: dict[asyncio.Task[Any], None] = {}  # in the order in which they began
         self.is_closed = False
+
+    def use_engine(self, engine: Engine) -> None:
+        """Generate responses by another configuration from now on."""
+        self._engine = engine
 
     @property
     def _runs(self) -> RunStore:
-        return self.engine.services.store.runs
+        return self._engine.services.store.runs
 
-    async def submit(self, run: Run) -> Response:
+    async def submit(self, accepted: AcceptedRequest) -> Response:
         """Accept a response durably and generate it as soon as there is room; return it queued.
 
-        Whatever happens, `on_exit` of the run is called in the end, and not by the caller."""
-        response = _queued_response(run)
+        Whatever happens, what is held is released in the end, and not by the caller."""
+        response = _queued_response(accepted.prepared)
         # In a task of its own: what is being stored must be run, even if the client leaves now.
-        accepting = asyncio.ensure_future(self._accept(run, response))
+        accepting = asyncio.ensure_future(self._accept(accepted, response))
         self._track(accepting)
-        accepting.add_done_callback(_forget_failure)  # nobody may be left to hear of it
+        accepting.add_done_callback(_forget_failure)  # its client may have left
         await asyncio.shield(accepting)
         return response
 
-    async def _accept(self, run: Run, response: Response) -> None:
+    async def _accept(self, accepted: AcceptedRequest, response: Response) -> None:
         has_room = False
         try:
             has_room = await self._take_place()
-            await self._begin(run, response, has_room)
+            await self._begin(accepted, response, has_room)
         except BaseException:
             self._free += has_room
             self._lease.release(response.id)
-            run.on_exit()
+            accepted.held.close()
             raise
 
     async def _take_place(self) -> bool:
@@ -104,8 +148,8 @@ class BackgroundRuns:
         self._free -= has_room
         return has_room
 
-    async def _begin(self, run: Run, response: Response, has_room: bool) -> None:
-        prepared = run.prepared
+    async def _begin(self, accepted: AcceptedRequest, response: Response, has_room: bool) -> None:
+        prepared = accepted.prepared
         if has_room:
             await self._lease.hold(response.id)
         turn = prepared.make_turn(
@@ -115,17 +159,16 @@ class BackgroundRuns:
             holder=self._lease.holder if has_room else None,
             is_background=True,
             is_streamed=prepared.request.stream,
-            request=b"" if has_room else _encode_request(run),
+            request=b"" if has_room else _encode_request(prepared),
         )
         token = await self._runs.begin(turn, start)
         if has_room:
-            self._start(run, token)
-            await asyncio.sleep(0)  # from now on it can be found
+            self._start(accepted, token)
             return
-        self._waiting[response.id] = run
+        self._waiting[response.id] = accepted
         if start.is_streamed:
-            with suppress(StoreError):  # or it was taken meanwhile: then it begins as any other
-                await self._runs.append(response.id, token, [_announce(response)])
+            with suppress(StoreError):  # or it was claimed: then it begins as any other
+                await self._runs.append(response.id, token, [encode_batch(_announce(response))])
         self.fill()
 
     def fill(self) -> None:
@@ -144,14 +187,14 @@ class BackgroundRuns:
         """End a queued response as cancelled; None if it is not queued any more."""
         for claimed in await self._runs.claim(self._lease.holder, 1, response_id=response_id):
             self._drop(response_id)
-            return await self._endings.end(claimed, is_cancelled=True)
+            return await self._abandoned.end(claimed, is_cancelled=True)
         return None
 
     async def take_queued(self) -> None:
         """Take as many queued responses as there is room for."""
         if self._free <= 0 or self.is_closed:
             return
-        free, self._free = self._free, 0  # nobody else takes them meanwhile
+        free, self._free = self._free, 0  # reserved until the claim has ended
         self._no_claim.clear()
         known = {*self._waiting}
         try:
@@ -172,8 +215,8 @@ class BackgroundRuns:
             self._forget(known)
 
     def _forget(self, gone: set[str]) -> None:
-        """Forget responses that were deleted, or that another process has taken; look again for
-        those that have come meanwhile."""
+        """Forget responses that were deleted, or that another process has taken; look again if
+        others wait."""
         for response_id in gone:
             self._drop(response_id)
         if self._waiting:
@@ -181,16 +224,16 @@ class BackgroundRuns:
 
     def _drop(self, response_id: str) -> None:
         """Forget a queued response that is not generated here."""
-        if (run := self._waiting.pop(response_id, None)) is not None:
-            run.on_exit()
+        if (accepted := self._waiting.pop(response_id, None)) is not None:
+            accepted.held.close()
 
     async def _begin_claimed(self, claimed: ClaimedRun) -> None:
         reason = PROCESS_LOST
         if not claimed.is_cancel_requested:
             try:
                 waiting = self._waiting.pop(claimed.turn.id, None)
-                run = waiting or await self._create(claimed)
-                self._start(run, claimed.token, await self._load_log(claimed, waiting))
+                accepted = waiting or await self._prepare(claimed)
+                self._start(accepted, claimed.token, await self._load_log(claimed, waiting))
                 return
             except AntiphonError as error:
                 self._report("background.start_failed", error)
@@ -201,63 +244,78 @@ class BackgroundRuns:
         await self._end(claimed, reason)
         self.fill()
 
-    async def _create(self, claimed: ClaimedRun) -> Run:
-        """Make the run of a response that another process has accepted."""
+    async def _prepare(self, claimed: ClaimedRun) -> AcceptedRequest:
+        """Prepare the request of a response that another process has accepted."""
         queued = _decode(claimed.start.request)
         caller = Caller(queued.client, queued.request_id, queued.profile, queued.locale)
-        run = await self.engine.create(
-            Request.read(queued.request),
+        engine = self._engine
+        prepared = await engine.prepare(
+            parse_request(queued.request),
             caller,
             response_id=claimed.turn.id,
             created_at=claimed.turn.created_at,
         )
-        skip_limits(run)
-        return run
+        return AcceptedRequest(engine.services, prepared, ExitStack())
 
-    async def _load_log(self, claimed: ClaimedRun, waiting: Run | None) -> list[LoggedBatch]:
+    async def _load_log(
+        self, claimed: ClaimedRun, waiting: AcceptedRequest | None
+    ) -> list[EventBatch]:
         """Return the events that a response has sent while it was queued, here or elsewhere."""
         if claimed.last_seq == BEFORE_FIRST:
             return []
         if waiting is not None:
-            return [_announce(_queued_response(waiting))]
+            return [_announce(_queued_response(waiting.prepared))]
         turn = claimed.turn
-        return [batch async for batch in read_batches(self._runs, turn.id, turn.client)]
+        return [batch async for batch in read_stored_log(self._runs, turn.id, turn.client)]
 
-    def _start(self, run: Run, token: int, earlier: Sequence[LoggedBatch] = ()) -> None:
-        request, response_id = run.prepared.request, run.prepared.response.id
+    def _start(
+        self, accepted: AcceptedRequest, token: int, earlier: Sequence[EventBatch] = ()
+    ) -> None:
+        prepared = accepted.prepared
+        response_id = prepared.response.id
         self._lease.hold_soon(response_id)
-        stream = request.stream
-        log = DurableLog(self._runs, response_id, token, is_streamed=stream, earlier=earlier)
-        driver = RunDriver(run, log, self._drivers)
-        log.on_lost = driver.cancel
-        driver.save_turn = log.finish
-        task = driver.start()
+        log = DurableLog(
+            self._runs,
+            response_id,
+            token,
+            is_streamed=prepared.request.stream,
+            on_lost=partial(self._cancel, response_id),
+            earlier=earlier,
+        )
+        run = Run(accepted.services, prepared, save=log.finish, admit=admit_always)
+        run.hold(accepted.held)
+        live = LiveRun(run, log)
+        register(self._live, live)
+        task = live.start()
         self._tasks[task] = None
-        task.add_done_callback(lambda _: self._on_end(driver, log, token))
+        task.add_done_callback(lambda _: self._on_end(live, log, token))
 
-    def _on_end(self, driver: RunDriver, log: DurableLog, token: int) -> None:
-        assert driver.task is not None
-        del self._tasks[driver.task]
-        log.on_lost = log.close
-        if driver.run.state is State.PREPARED:
-            driver.run.on_exit()  # it was cancelled before it was entered
+    def _cancel(self, response_id: str) -> None:
+        """Cancel a run whose response is not this process's any more."""
+        if (live := self._live.get(response_id)) is not None:
+            live.cancel()
+
+    def _on_end(self, live: LiveRun, log: DurableLog, token: int) -> None:
+        assert live.task is not None
+        del self._tasks[live.task]
+        live.run.discard()  # if it was cancelled before it was entered
         if not log.is_finished:
-            self._spawn(self._end_broken(driver, log, token))
+            self._spawn(self._end_broken(live, log, token))
         else:
-            self._lease.release(driver.run.prepared.response.id)
+            self._lease.release(live.run.prepared.response.id)
         self._free += 1
         if self._waiting:
             self.fill()
 
-    async def _end_broken(self, driver: RunDriver, log: DurableLog, token: int) -> None:
+    async def _end_broken(self, live: LiveRun, log: DurableLog, token: int) -> None:
         """End a run that has ended without a terminal event."""
-        prepared = driver.run.prepared
-        facts = {"response_id": prepared.response.id, "reason": type(driver.error).__name__}
-        self.engine.services.emit(Entry("background.run_broken", "error", facts))
+        prepared = live.run.prepared
+        facts = {"response_id": prepared.response.id, "reason": type(live.error).__name__}
+        self._engine.services.emit(Entry("background.run_broken", "error", facts))
         await log.settle()
         turn = prepared.make_turn(prepared.response, prepared.facts()["provider"])
         start = RunStart(holder=self._lease.holder, is_streamed=prepared.request.stream)
-        await self._end(ClaimedRun(turn, start, token, log.last_seq, False))
+        await self._end(ClaimedRun(turn, start, token, log.last_stored, False))
         log.close()
         self._lease.release(turn.id)
 
@@ -265,7 +323,7 @@ class BackgroundRuns:
         """End a run that is not generated here; later, if the store cannot be written now."""
         try:
             is_cancelled = claimed.is_cancel_requested
-            await self._endings.end(claimed, is_cancelled=is_cancelled, reason=reason)
+            await self._abandoned.end(claimed, is_cancelled=is_cancelled, reason=reason)
         except StoreError as error:
             self._report("background.end_failed", error)
 
@@ -277,7 +335,7 @@ class BackgroundRuns:
         task.add_done_callback(self._tasks.pop)
 
     def _report(self, event: str, error: AntiphonError) -> None:
-        self.engine.services.emit(Entry(event, "error", {"reason": error.message}))
+        self._engine.services.emit(Entry(event, "error", {"reason": error.message}))
 
 
 def _forget_failure(task: asyncio.Task[None]) -> None:
@@ -285,17 +343,16 @@ def _forget_failure(task: asyncio.Task[None]) -> None:
         task.exception()
 
 
-def _queued_response(run: Run) -> Response:
-    return replace(run.prepared.response, status="queued")
+def _queued_response(prepared: Prepared) -> Response:
+    return replace(prepared.response, status="queued")
 
 
-def _announce(response: Response) -> LoggedBatch:
+def _announce(response: Response) -> EventBatch:
     """Make the first events of a streamed response that waits, so that its client knows its id."""
-    return LoggedBatch(0, 1, SSEEncoder().feed([Created(response), Queued(response)]))
+    return with_frames(EventBatch(0, [Created(response), Queued(response)]))
 
 
-def _encode_request(run: Run) -> bytes:
-    prepared = run.prepared
+def _encode_request(prepared: Prepared) -> bytes:
     caller = prepared.caller
     return msgspec.json.encode(
         QueuedRequest(

@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
-from contextlib import suppress
-from functools import partial
-from typing import Any
+from contextlib import ExitStack, suppress
+from typing import Any, Self
 
+from antiphon.core.request import Request
 from antiphon.engine.engine import Engine
-from antiphon.engine.run import Run
-from antiphon.engine.services import Caller, Services
+from antiphon.engine.services import Caller, Prepared, Services
 from antiphon.errors import InvalidRequest, StoreError
 from antiphon.store.conversation import conversation_not_found
-from antiphon.wire.request import Request
 
 LEASE_S = 10.0
 _RENEW_S = 2.0
@@ -35,20 +33,16 @@ class ConversationLocks:
         self._unlocking: dict[str, asyncio.Task[None]] = {}
         """Locks that are being ended, by conversation id."""
 
-    async def create(self, engine: Engine, request: Request, caller: Caller) -> Run:
-        """Create the run of a request with a conversation; raises `InvalidRequest` if another
-        response continues it."""
+    async def prepare(
+        self, engine: Engine, request: Request, caller: Caller, held: ExitStack
+    ) -> Prepared:
+        """Prepare a request with a conversation, which is locked until `held` is closed; raises
+        `InvalidRequest` if another response continues it."""
         assert request.conversation is not None
         response_id = engine.services.runtime.new_id("resp")
         await self._acquire(request.conversation, response_id, caller.client)
-        release = partial(self.release, request.conversation, response_id)
-        try:
-            run = await engine.create(request, caller, response_id=response_id)
-        except BaseException:
-            release()
-            raise
-        run.on_exit = release
-        return run
+        held.enter_context(ConversationLock(self, request.conversation, response_id))
+        return await engine.prepare(request, caller, response_id=response_id)
 
     def hand_over(self, response_id: str) -> None:
         """Leave the lock to whoever runs a background response: its end releases it."""
@@ -109,6 +103,21 @@ class ConversationLocks:
         finally:
             if self._unlocking.get(conversation_id) is asyncio.current_task():
                 del self._unlocking[conversation_id]
+
+
+class ConversationLock:
+    """The lock of one conversation, released when it is left."""
+
+    def __init__(self, locks: ConversationLocks, conversation_id: str, response_id: str) -> None:
+        self._locks = locks
+        self._conversation_id = conversation_id
+        self._response_id = response_id
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._locks.release(self._conversation_id, self._response_id)
 
 
 def _refusal(conversation_id: str, *, is_locked: bool) -> InvalidRequest:

@@ -12,13 +12,16 @@ from collections.abc import Callable, Sequence
 import msgspec
 from msgspec.structs import replace
 
+from antiphon.core.events import Event
+from antiphon.dialects.client_dialect import EventBatch
+from antiphon.dialects.responses.render import with_frames
 from antiphon.errors import LeaseLost, StoreError, StoreRefused
-from antiphon.pipeline.stage import failed, terminal
 from antiphon.runs.event_log import EventLog, join_batches
+from antiphon.runs.stored_log import encode_batch
+from antiphon.stages.stage import failed, terminal
 from antiphon.store.conversation import conversation_of
 from antiphon.store.run_log import BEFORE_FIRST, LoggedBatch, RunStore
 from antiphon.store.turn import Turn
-from antiphon.wire.events import Event
 
 FIRST_FLUSH_S = 0.01
 """How long the first events wait for others: a short response is written once, in its end."""
@@ -27,7 +30,7 @@ RETRY_S = 1.0
 
 
 class DurableLog(EventLog):
-    """Log of a run that this process holds. `on_lost` is called when it does not any more."""
+    """Log of a run that this process holds."""
 
     def __init__(
         self,
@@ -36,33 +39,35 @@ class DurableLog(EventLog):
         token: int,
         *,
         is_streamed: bool,
-        earlier: Sequence[LoggedBatch] = (),
+        on_lost: Callable[[], object],
+        earlier: Sequence[EventBatch] = (),
         retry_s: float = RETRY_S,
     ) -> None:
-        """`earlier` are the batches that the store has already."""
+        """`on_lost` is called when the process does not hold the run any more. `earlier` are the
+        batches that the store has already."""
         super().__init__()
         self.batches += earlier
         self.visible = len(earlier)
-        self.sequence_number = self.last_seq + 1
+        self.next_number = self.last_stored + 1
         self._runs = runs
         self._response_id = response_id
         self._token = token
         self._retry_s = retry_s
         self._is_streamed = is_streamed
-        """Whether anybody may read the events: else only the end is written."""
-        self.on_lost: Callable[[], None] = _ignore
+        """Whether the events can be read: else only the end is written."""
+        self._on_lost = on_lost
         self.is_finished = False
         """Whether the response has ended, or is not this process's any more."""
         self._flushing: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
 
-    def feed(self, events: Sequence[msgspec.Struct]) -> bytes:
+    def feed(self, events: Sequence[Event]) -> EventBatch:
         if self.is_finished:  # these are the events that were written with the turn
-            return self.batches[-1].frames
-        frames = self.add(events)
+            return self.batches[-1]
+        batch = self.add(events)
         if self._is_streamed and self._flushing is None and self._timer is None:
             self._flush_after(FIRST_FLUSH_S)
-        return frames
+        return batch
 
     def _flush_after(self, delay_s: float) -> None:
         loop = asyncio.get_running_loop()
@@ -73,8 +78,9 @@ class DurableLog(EventLog):
         self._flushing = asyncio.get_running_loop().create_task(self._flush())
 
     async def _flush(self) -> None:
-        """Write what is not durable yet; what comes meanwhile is written the next time."""
-        count, delay_s = len(self.batches), FLUSH_S
+        """Write what is not durable yet; later batches are written the next time."""
+        count = len(self.batches)
+        delay_s = FLUSH_S
         try:
             await self._runs.append(self._response_id, self._token, self._pending())
         except LeaseLost:
@@ -118,9 +124,9 @@ class DurableLog(EventLog):
             await asyncio.wait((self._flushing,))
 
     @property
-    def last_seq(self) -> int:
+    def last_stored(self) -> int:
         """The number of the last event that is stored."""
-        return self.batches[self.visible - 1].last_seq if self.visible else BEFORE_FIRST
+        return self.batches[self.visible - 1].last if self.visible else BEFORE_FIRST
 
     async def _write_end(self, turn: Turn) -> None:
         pending = self._pending() if self._is_streamed else ()
@@ -128,17 +134,19 @@ class DurableLog(EventLog):
         await self._runs.finish(turn, self._token, pending, conversation_id=conversation_id)
 
     def _pending(self) -> list[LoggedBatch]:
-        """Return what is not durable yet."""
-        return join_batches(self.batches[self.visible :])
+        """Render what is not durable yet; the readers of the log use the same frames."""
+        pending = [with_frames(batch) for batch in self.batches[self.visible :]]
+        self.batches[self.visible :] = pending
+        return [encode_batch(batch) for batch in join_batches(pending)]
 
     def _replace_last(self, events: list[Event]) -> None:
-        self.sequence_number = self.batches.pop().first_seq
+        self.next_number = self.batches.pop().first
         self.add(events)
 
     def _lose(self) -> None:
         self.is_finished = True
         self.close()
-        self.on_lost()
+        self._on_lost()
 
 
 def _too_large(turn: Turn, events: list[Event], error: StoreRefused) -> tuple[Turn, list[Event]]:
@@ -150,7 +158,3 @@ def _too_large(turn: Turn, events: list[Event], error: StoreRefused) -> tuple[Tu
     event = failed(empty, code="server_error", message=error.message)
     response = msgspec.to_builtins(event.response)
     return replace(turn, status="failed", output=(), response=response), [event]
-
-
-def _ignore() -> None:
-    return

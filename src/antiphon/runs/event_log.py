@@ -1,29 +1,33 @@
-"""Event log: the events of one response, numbered and encoded once, for any number of readers."""
+"""Event log: the events of one response, numbered once, for any number of readers.
+
+It keeps events, and no bytes: each reader renders them in the format that its client speaks
+(docs/adr/0074-a-client-dialect-renders-events.md).
+"""
 
 from __future__ import annotations
 
 import asyncio
-import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from antiphon.store.run_log import LoggedBatch
-from antiphon.wire.events import TERMINAL_TYPES, Failed
-from antiphon.wire.sse import SSEEncoder
+from antiphon.core.events import TERMINAL_TYPES, Event, Failed, HostedToolEvent, ItemDone
+from antiphon.core.items import Document
+from antiphon.dialects.client_dialect import EventBatch
 
 JOINED_BYTES = 64 * 1024
-
-# A quote inside of a JSON string is escaped, so that this never matches text of a client or model.
-_OBFUSCATION = re.compile(rb',"obfuscation":"[^"]*"')
+_TYPICAL_BYTES = 256  # of a rendered event, where it is not rendered yet
 
 
-class EventLog(SSEEncoder):
-    """Encoder that keeps what it has encoded. Readers see the first `visible` batches."""
+class EventLog:
+    """Numbers batches of events. Readers see the first `visible` batches of those it keeps."""
 
-    def __init__(self) -> None:
-        self.batches: list[LoggedBatch] = []
+    def __init__(self, *, keeps_events: bool = True) -> None:
+        """`keeps_events`: whether anybody but the first reader may read them."""
+        self.batches: list[EventBatch] = []
         self.visible = 0
+        self.next_number = 0
+        """The number of the next event."""
         self.has_ended = False
         """Whether the terminal event is in the log."""
         self.has_failed = False
@@ -31,21 +35,27 @@ class EventLog(SSEEncoder):
         """Whether nothing more will be visible, whatever is missing."""
         self.is_finishing = False
         """Whether the terminal event is being stored."""
+        self._keeps_events = keeps_events
         self._waiting: list[asyncio.Future[None]] = []
 
-    def feed(self, events: Sequence[msgspec.Struct]) -> bytes:
-        frames = self.add(events)
-        self.show()
-        return frames
+    def feed(self, events: Sequence[Event]) -> EventBatch:
+        """Number a batch; keep it, and show it to readers."""
+        if self._keeps_events:
+            batch = self.add(events)
+            self.show()
+            return batch
+        batch = EventBatch(self.next_number, events)
+        self.next_number += len(events)
+        return batch
 
-    def add(self, events: Sequence[msgspec.Struct]) -> bytes:
-        """Number, encode and keep a batch, without showing it to readers."""
-        first = self.sequence_number
-        frames = super().feed(events)
-        self.batches.append(LoggedBatch(first, self.sequence_number - 1, frames))
+    def add(self, events: Sequence[Event]) -> EventBatch:
+        """Number and keep a batch, without showing it to readers."""
+        batch = EventBatch(self.next_number, events)
+        self.next_number += len(events)
+        self.batches.append(batch)
         self.has_ended = type(events[-1]) in TERMINAL_TYPES
         self.has_failed = type(events[-1]) is Failed
-        return frames
+        return batch
 
     def show(self, count: int | None = None) -> None:
         """Let readers see the first batches, or all of them."""
@@ -69,31 +79,53 @@ class EventLog(SSEEncoder):
                 each.set_result(None)
 
 
-def join_batches(batches: Sequence[LoggedBatch]) -> list[LoggedBatch]:
-    """Join consecutive batches, to as few as have `JOINED_BYTES` each: a row costs a store more
-    than its bytes do."""
-    joined: list[LoggedBatch] = []
-    frames: list[bytes] = []
-    first_seq = size = 0
-    for number, batch in enumerate(batches):
-        if not frames:
-            first_seq, size = batch.first_seq, 0
-        frames.append(batch.frames)
-        size += len(batch.frames)
-        if size >= JOINED_BYTES or number == len(batches) - 1:
-            joined.append(LoggedBatch(first_seq, batch.last_seq, b"".join(frames)))
-            frames.clear()
+def join_batches(batches: Sequence[EventBatch]) -> list[EventBatch]:
+    """Join consecutive batches, to as few as have about `JOINED_BYTES` each: a row of a store, or a
+    write to a socket, costs more than its bytes do."""
+    joined: list[EventBatch] = []
+    group: list[EventBatch] = []
+    size = 0
+    for batch in batches:
+        group.append(batch)
+        size += _size(batch)
+        if size >= JOINED_BYTES:
+            joined.append(_join(group))
+            group = []
+            size = 0
+    if group:
+        joined.append(_join(group))
     return joined
 
 
-def frames_after(batch: LoggedBatch, after: int) -> bytes:
-    """Return the frames of a batch whose numbers are greater than `after`."""
-    if after < batch.first_seq:
-        return batch.frames
-    frames = batch.frames.split(b"\n\n")[after - batch.first_seq + 1 :]
-    return b"\n\n".join(frames)
+def _size(batch: EventBatch) -> int:
+    return len(batch.events) * _TYPICAL_BYTES if batch.frames is None else len(batch.frames)
 
 
-def without_obfuscation(frames: bytes) -> bytes:
-    """Remove the random padding of delta events."""
-    return _OBFUSCATION.sub(b"", frames) if b'"obfuscation"' in frames else frames
+def _join(group: Sequence[EventBatch]) -> EventBatch:
+    if len(group) == 1:
+        return group[0]
+    events = [event for batch in group for event in batch.events]
+    frames = [batch.frames for batch in group if batch.frames is not None]
+    is_rendered = len(frames) == len(group)
+    return EventBatch(group[0].first, events, b"".join(frames) if is_rendered else None)
+
+
+def batch_after(batch: EventBatch, after: int) -> EventBatch:
+    """Return the events of a batch whose numbers are greater than `after`."""
+    if after < batch.first:
+        return batch
+    return EventBatch(after + 1, batch.events[after + 1 - batch.first :])
+
+
+def finished_items(batches: Iterable[EventBatch]) -> list[Document]:
+    """Return the output items that were finished in these batches, as their events have them."""
+    return [item for batch in batches for event in batch.events if (item := _finished_item(event))]
+
+
+def _finished_item(event: Event) -> Document | None:
+    if type(event) is ItemDone:
+        item: Document = msgspec.to_builtins(event.item)
+        return item
+    if type(event) is HostedToolEvent and event.type == "response.output_item.done":
+        return event.fields["item"]  # type: ignore[no-any-return]
+    return None

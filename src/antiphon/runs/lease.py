@@ -1,36 +1,16 @@
-"""Lease of a process on the runs it has begun, and the end of runs whose process is gone."""
+"""Lease of a process on the runs it has begun."""
 
 from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 
-import msgspec
-from msgspec.structs import replace
+from antiphon.errors import StoreError
+from antiphon.store.run_log import RenewedRuns, RunStore
 
-from antiphon.errors import LeaseLost, StoreError
-from antiphon.runs.finished_items import finished_items, read_batches
-from antiphon.store.conversation import conversation_of
-from antiphon.store.run_log import (
-    BEFORE_FIRST,
-    UNFINISHED,
-    ClaimedRun,
-    LoggedBatch,
-    RenewedRuns,
-    RunStore,
-)
-from antiphon.wire.events import HostedToolEvent
-from antiphon.wire.items import Document
-from antiphon.wire.response import ResponseUsage, text_of_output
-from antiphon.wire.sse import SSEEncoder
-
-PROCESS_LOST = "The gateway that generated this response stopped."
 _RENEW_S = 1.0
-_QUEUED = b"event: response.queued\n"
-"""In the first batch of a response that waits, as its last event."""
-_NO_USAGE = msgspec.to_builtins(ResponseUsage())
 
 
 class ProcessLease:
@@ -75,7 +55,7 @@ class ProcessLease:
             await self._renew_now()
 
     async def close(self) -> None:
-        """End the lease: whatever is left is ended by another process."""
+        """End the lease: another process ends the runs that are left."""
         task, self._renewing = self._renewing, None
         if task is not None:
             task.cancel()
@@ -104,54 +84,4 @@ class ProcessLease:
     def _forget_first(self, task: asyncio.Task[None]) -> None:
         self._first = None
         if not task.cancelled():
-            task.exception()  # nobody may be left to hear of it
-
-
-async def end_run(
-    runs: RunStore, run: ClaimedRun, *, is_cancelled: bool, reason: str = PROCESS_LOST
-) -> Document:
-    """End a run that is not generated any more, with the items that its log has; return the
-    response. One that has ended stays as it is: its client was told, and only its beginning
-    reached the store late."""
-    turn, output, has_begun = run.turn, list[Document](), False
-    if turn.status not in UNFINISHED:
-        with suppress(LeaseLost):  # it was deleted meanwhile
-            await runs.finish(turn, run.token)
-        return turn.response
-    async for batch in read_batches(runs, turn.id, turn.client):
-        output += finished_items([batch])
-        has_begun = _QUEUED not in batch.frames
-    status = "cancelled" if is_cancelled else "failed"
-    response = {
-        **turn.response,
-        "status": status,
-        "error": None if is_cancelled else {"code": "server_error", "message": reason},
-        "output": output,
-        "output_text": text_of_output(output),
-        "usage": _NO_USAGE,
-    }
-    turn = replace(turn, status=status, output=tuple(output), response=response)
-    events = _first_events(run, has_begun=has_begun)
-    batches = [_final_batch(run, events, response)] if run.start.is_streamed else ()
-    with suppress(LeaseLost):  # it was deleted meanwhile
-        await runs.finish(turn, run.token, batches, conversation_id=conversation_of(response))
-    return response
-
-
-def _first_events(run: ClaimedRun, *, has_begun: bool) -> list[msgspec.Struct]:
-    """Make the events that come before all others, as far as the log has none of them."""
-    fields = {"response": {**run.turn.response, "status": "in_progress"}}
-    kinds = ["response.created"] if run.last_seq == BEFORE_FIRST else []
-    kinds += [] if has_begun else ["response.in_progress"]
-    return [HostedToolEvent(kind, fields) for kind in kinds]
-
-
-def _final_batch(
-    run: ClaimedRun, events: Sequence[msgspec.Struct], response: Document
-) -> LoggedBatch:
-    """Make the last batch of a log: these events, and the terminal one."""
-    encoder = SSEEncoder()
-    first = encoder.sequence_number = run.last_seq + 1
-    kind = "response.incomplete" if response["status"] == "cancelled" else "response.failed"
-    frames = encoder.feed([*events, HostedToolEvent(kind, {"response": response})])
-    return LoggedBatch(first, encoder.sequence_number - 1, frames)
+            task.exception()  # those that waited for it may have left

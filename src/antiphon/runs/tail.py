@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from antiphon.core.diagnostic import Diagnostic
-from antiphon.runs.driver import Reader
-from antiphon.runs.event_log import EventLog, frames_after, join_batches, without_obfuscation
-from antiphon.store.run_log import UNFINISHED, EventPage, EventWatch, LoggedBatch
+from antiphon.dialects.client_dialect import EventBatch
+from antiphon.runs.event_log import EventLog, batch_after, join_batches
+from antiphon.runs.live_run import Reader
+from antiphon.runs.stored_log import decode_batch
+from antiphon.store.run_log import UNFINISHED, EventPage, EventWatch
 
 
 class Tail:
-    """What `LogTail` and `StoreTail` share: a source of events, as a `RunDriver` is one."""
+    """What `LogTail` and `StoreTail` share; implements `EventSource`."""
 
-    def __init__(self, after: int, *, keep_obfuscation: bool = True) -> None:
+    def __init__(self, after: int) -> None:
         """`after` is the number of the last event that the reader has; -1 for none."""
-        self.first = (b"", after, False)
-        self._after = after
-        self._keep_obfuscation = keep_obfuscation
+        self.after = after
 
     def add_diagnostic(self, diagnostic: Diagnostic) -> None:
         """Drop it: what the run sends to another reader is no fact of the run."""
@@ -28,30 +28,30 @@ class Tail:
     async def leave(self) -> None:
         """Do nothing: a run does not depend on its tails."""
 
-    async def _send(self, reader: Reader, batch: LoggedBatch, is_last: bool) -> None:
-        frames = frames_after(batch, self._after)
-        if not self._keep_obfuscation:
-            frames = without_obfuscation(frames)
-        self._after = batch.last_seq
-        await reader.send(frames, batch.last_seq, is_last)
+    async def _send(self, reader: Reader, batch: EventBatch, is_last: bool) -> None:
+        unread = batch_after(batch, self.after)
+        self.after = batch.last
+        await reader.send(unread, is_last)
 
 
 class LogTail(Tail):
     """Reads the log of a run in this process."""
 
-    def __init__(self, log: EventLog, after: int, *, keep_obfuscation: bool = True) -> None:
-        super().__init__(after, keep_obfuscation=keep_obfuscation)
+    def __init__(self, log: EventLog, after: int) -> None:
+        super().__init__(after)
         self._log = log
 
     async def follow(self, reader: Reader) -> None:
-        log, sent = self._log, 0
+        log = self._log
+        sent = 0
         while True:
             while sent < log.visible:
-                batches, sent = log.batches[sent : log.visible], log.visible
+                batches = log.batches[sent : log.visible]
+                sent = log.visible
                 has_ended = log.has_ended and sent == len(log.batches)
                 for batch in join_batches(batches):
-                    if batch.last_seq > self._after:
-                        is_last = has_ended and batch.last_seq == batches[-1].last_seq
+                    if batch.last > self.after:
+                        is_last = has_ended and batch.last == batches[-1].last
                         await self._send(reader, batch, is_last)
                 if has_ended:
                     return
@@ -70,10 +70,9 @@ class StoreTail(Tail):
         after: int,
         *,
         watch: Callable[[], EventWatch],
-        keep_obfuscation: bool = True,
     ) -> None:
         """`read` returns the events after a number; `page` is what it has returned first."""
-        super().__init__(after, keep_obfuscation=keep_obfuscation)
+        super().__init__(after)
         self._read = read
         self._page = page
         self._watch = watch
@@ -90,10 +89,10 @@ class StoreTail(Tail):
         while page is not None:
             for batch in page.batches:
                 is_last = page.status not in UNFINISHED and batch.last_seq == page.last_seq
-                await self._send(reader, batch, is_last)
-            if page.status not in UNFINISHED and self._after >= page.last_seq:
+                await self._send(reader, decode_batch(batch), is_last)
+            if page.status not in UNFINISHED and self.after >= page.last_seq:
                 return
             if not page.batches:
                 await watch.wait()
-            page = await self._read(self._after)
+            page = await self._read(self.after)
         raise ConnectionAbortedError("The response was deleted.")

@@ -12,7 +12,7 @@ from http import HTTPStatus
 from typing import Any
 
 from aiohttp import hdrs, web
-from aiohttp.http import StreamWriter
+from aiohttp.http import StreamWriter, WebSocketReader
 from aiohttp.http_exceptions import (
     BadStatusLine,
     InvalidHeader,
@@ -21,18 +21,22 @@ from aiohttp.http_exceptions import (
 )
 
 from antiphon.config import ServerConfig
-from antiphon.errors import InvalidRequest
+from antiphon.dialects.client_dialect import request_problem
+from antiphon.dialects.responses.client import RESPONSES
+from antiphon.errors import InvalidRequest, Refused
 from antiphon.server.application import Application
 from antiphon.server.content_encoding import PIECE_BYTES, ContentDecoder
 from antiphon.server.errors import (
     body_timeout,
-    head_timeout_response,
-    header_too_large_response,
-    malformed_request_response,
-    too_many_connections_response,
+    error_response,
+    head_timeout,
+    header_too_large,
+    malformed_request,
+    too_many_connections,
 )
 from antiphon.server.http import HTTPRequest, HTTPResponse
 from antiphon.server.websocket.aiohttp_socket import serve_websocket
+from antiphon.server.websocket.masking import PROTOCOL_ERROR, FrameHeads
 
 SERVER_NAME = "antiphon"  # without a version, which would tell attackers what to try
 _PARSER_ERRORS = {
@@ -62,7 +66,12 @@ async def handle(
             path=request.path if path is None else path,
             headers=request.headers,
             remote=request.remote or "",
-            read_body=partial(_read_body, application.body_timeout_s, request, path is None),
+            read_body=partial(
+                _read_body,
+                application.process.setup.server.body_timeout_s,
+                request,
+                path is None,
+            ),
             query=request.rel_url.raw_query_string,
         )
     )
@@ -175,7 +184,7 @@ class _Server(web.Server):
 
     def __init__(self, application: Application, config: ServerConfig, **options: Any) -> None:
         super().__init__(partial(handle, application), **options)
-        self.new_request_id = application.new_request_id
+        self.new_request_id = application.process.new_request_id
         self._options = options
         self.header_timeout_s = config.header_timeout_s
         self.max_per_address = config.max_connections_per_address
@@ -185,7 +194,7 @@ class _Server(web.Server):
         self.idle.set()
 
     def __call__(self) -> web.RequestHandler:
-        return _Connection(self, self._loop, self._options)
+        return _Connection(self, asyncio.get_running_loop(), self._options)
 
 
 class _Connection(web.RequestHandler):
@@ -211,7 +220,7 @@ class _Connection(web.RequestHandler):
         self._server.idle.clear()
         super().connection_made(transport)
         if limit and by_address[self._address] > limit:
-            self._reject(too_many_connections_response(self._address, limit))
+            self._reject(too_many_connections(self._address, limit))
         else:
             self._start_head_timer()
 
@@ -233,9 +242,21 @@ class _Connection(web.RequestHandler):
             self._start_head_timer()
         self._received = True
 
+    def set_parser(
+        self, parser: WebSocketReader, data_received_cb: Callable[[], None] | None = None
+    ) -> None:
+        """Read frames from now on: the connection is a WebSocket."""
+        checked: Any = _MaskedFrames(parser, self._reject_unmasked)
+        super().set_parser(checked, data_received_cb)
+
+    def _reject_unmasked(self) -> None:
+        assert self.transport is not None
+        self.transport.write(PROTOCOL_ERROR)
+        self.transport.close()
+
     def _start_head_timer(self) -> None:
         limit_s = self._server.header_timeout_s
-        self._head_timer = self._loop.call_later(limit_s, self._on_head_timeout)
+        self._head_timer = asyncio.get_running_loop().call_later(limit_s, self._on_head_timeout)
 
     def _stop_head_timer(self) -> None:
         if self._head_timer is not None:
@@ -245,25 +266,27 @@ class _Connection(web.RequestHandler):
     def _on_head_timeout(self) -> None:
         """Close the connection; a client that has sent nothing at all expects no response."""
         if self._received:
-            self._reject(head_timeout_response(self._server.header_timeout_s))
+            self._reject(head_timeout(self._server.header_timeout_s))
         else:
             self.force_close()
 
-    def _reject(self, response: HTTPResponse) -> None:
+    def _reject(self, refused: Refused) -> None:
         """Answer without a request, read no more, and close once the client has had its answer."""
         transport = self.transport
         assert transport is not None
         self._force_close = True
-        self._name(response)
+        response = self._make_response(refused)
         transport.write(_encode_response(response))
         if transport.can_write_eof():
             transport.write_eof()
-        self._loop.call_later(_CLOSE_TIMEOUT_S, transport.close)
+        asyncio.get_running_loop().call_later(_CLOSE_TIMEOUT_S, transport.close)
 
-    def _name(self, response: HTTPResponse) -> None:
-        """Add the headers of a response that the application has not made."""
+    def _make_response(self, refused: Refused) -> HTTPResponse:
+        """Make a response that the application has not made: the route is not known."""
+        response = error_response(request_problem(refused), RESPONSES)
         response.headers["server"] = SERVER_NAME
         response.headers["x-request-id"] = self._server.new_request_id()
+        return response
 
     def handle_error(
         self,
@@ -275,18 +298,35 @@ class _Connection(web.RequestHandler):
         """Answer what is not HTTP in the shape of the API, and close the connection."""
         if request.writer.output_size > 0:
             raise ConnectionError("the response has begun")
-        response = _parser_error_response(exc)
-        self._name(response)
+        response = self._make_response(_describe_parser_error(exc))
         response.close_connection = True
         assert isinstance(response.body, bytes)
         return _whole_response(response, response.body)
 
 
-def _parser_error_response(error: BaseException | None) -> HTTPResponse:
+class _MaskedFrames:
+    """Parser of a WebSocket that is given no bytes after an unmasked frame."""
+
+    def __init__(self, parser: WebSocketReader, reject: Callable[[], None]) -> None:
+        self._parser = parser
+        self._reject = reject
+        self._heads = FrameHeads()
+
+    def feed_data(self, data: bytes) -> tuple[bool, bytes]:
+        if self._heads.are_masked(data):
+            return self._parser.feed_data(data)
+        self._reject()
+        return True, b""
+
+    def feed_eof(self) -> None:
+        self._parser.feed_eof()
+
+
+def _describe_parser_error(error: BaseException | None) -> Refused:
     if isinstance(error, LineTooLong):
-        return header_too_large_response(_HEADER_LIMIT)
+        return header_too_large(_HEADER_LIMIT)
     problems = (text for kind, text in _PARSER_ERRORS.items() if isinstance(error, kind))
-    return malformed_request_response(next(problems, "it cannot be parsed"))
+    return malformed_request(next(problems, "it cannot be parsed"))
 
 
 def _encode_response(response: HTTPResponse) -> bytes:

@@ -1,15 +1,28 @@
-"""Authentication: named API keys compared in constant time; without keys, loopback only."""
+"""Authentication of clients and of operators: keys compared in constant time; without keys,
+requests from this machine only."""
 
 from __future__ import annotations
 
 import hmac
 import ipaddress
-from collections.abc import Mapping
+import math
+from collections import OrderedDict, deque
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 
 from antiphon.config import ServerConfig
-from antiphon.errors import ConfigError, InvalidRequest
+from antiphon.errors import ConfigError, InvalidRequest, LimitExceeded
 from antiphon.server.http import HTTPRequest
+
+_FORWARDING = (
+    *("forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto"),
+    *("x-forwarded-server", "x-real-ip", "x-client-ip", "true-client-ip", "cf-connecting-ip"),
+)
+"""Headers that a proxy adds: such a request comes from elsewhere, whatever its address."""
+_MIN_KEY = 16  # characters of a client's key where others can try keys
+_ATTEMPTS = 10
+_ATTEMPTS_S = 60.0
+_MAX_ADDRESSES = 4096  # that are remembered; the address whose last failure is the oldest goes
 
 
 class Authenticator:
@@ -84,12 +97,114 @@ def keeps_client(before: ServerConfig, after: ServerConfig, client: str) -> bool
 
 
 def reject_open_bind(host: str, api_keys: Mapping[str, str]) -> None:
-    """Raise `ConfigError` for an address that others can reach without an API key."""
+    """Raise `ConfigError` for an address that others can reach without an API key, or with one that
+    they can guess."""
     if not api_keys and not is_loopback(host):
         raise ConfigError(
             f"server.host is {host!r}, which others can reach, but there are no [server] api_keys:"
             ' add one (api_keys = { me = "${MY_KEY}" }), or bind to 127.0.0.1.'
         )
     for name, key in api_keys.items():
-        if not key.strip():
+        length = len("".join(key.split()))
+        if not length:
             raise ConfigError(f"server.api_keys.{name}: must not be empty")
+        if length < _MIN_KEY and not is_loopback(host):
+            raise ConfigError(
+                f"server.api_keys.{name}: has {length} characters, and others can reach"
+                f" server.host: use a random key of at least {_MIN_KEY} (openssl rand -hex 16)."
+            )
+
+
+class FailedAttempts:
+    """Limits how often an address may send a wrong admin key."""
+
+    def __init__(
+        self, clock: Callable[[], float], *, limit: int = _ATTEMPTS, window_s: float = _ATTEMPTS_S
+    ) -> None:
+        self._clock = clock
+        self._limit = limit
+        self._window_s = window_s
+        self._failed_at: OrderedDict[str, deque[float]] = OrderedDict()
+
+    @property
+    def addresses(self) -> int:
+        """The number of addresses that are remembered."""
+        return len(self._failed_at)
+
+    def match(self, http: HTTPRequest, given: bytes, key: bytes) -> bool:
+        """Whether a request was sent with the key. Raises `LimitExceeded`, without a comparison,
+        after too many requests of its address that had another one."""
+        if not given:
+            return False
+        address = _network(http.remote)
+        self._check(address)
+        if hmac.compare_digest(given, key):
+            return True
+        self._failed_at.setdefault(address, deque()).append(self._clock())
+        self._failed_at.move_to_end(address)
+        if len(self._failed_at) > _MAX_ADDRESSES:
+            self._failed_at.popitem(last=False)
+        return False
+
+    def _check(self, address: str) -> None:
+        failed_at = self._failed_at.get(address)
+        if failed_at is None:
+            return
+        begin = self._clock() - self._window_s
+        while failed_at and failed_at[0] <= begin:
+            failed_at.popleft()
+        if len(failed_at) < self._limit:
+            return
+        wait_s = max(1, math.ceil(failed_at[0] - begin))
+        raise LimitExceeded(
+            f"Too many wrong admin keys were sent from this address. Try again in {wait_s} s.",
+            code="too_many_attempts",
+            kind="rate_limit_error",
+            headers={"retry-after": str(wait_s)},
+            permanent=False,
+        )
+
+
+@lru_cache(maxsize=256)
+def _network(address: str) -> str:
+    """The addresses that count as one: of IPv6, which gives each customer many, the first half."""
+    try:
+        parsed = ipaddress.ip_address(address)
+    except ValueError:
+        return address
+    if parsed.version == 4 or parsed.ipv4_mapped is not None:
+        return address
+    return str(ipaddress.ip_network((parsed, 64), strict=False))
+
+
+def check_admin(http: HTTPRequest, admin_key: str, attempts: FailedAttempts) -> None:
+    """Raise `InvalidRequest` unless a request has the admin key or, where none is configured,
+    comes from this machine."""
+    if not admin_key and not is_local(http):
+        raise InvalidRequest(
+            f"{http.path} is for this machine only. To read it from elsewhere, set `admin_key` in"
+            " [server].",
+            code="forbidden",
+            status=403,
+        )
+    if admin_key and not attempts.match(http, read_bearer(http), admin_key.encode()):
+        raise InvalidRequest(
+            f"{http.path} needs the admin key: send `Authorization: Bearer KEY` with the"
+            " `admin_key` of [server].",
+            code="invalid_api_key",
+            status=401,
+        )
+
+
+def read_bearer(http: HTTPRequest) -> bytes:
+    """The bearer token of a request as it was sent; empty if it has none."""
+    scheme, _, token = http.headers.get("authorization", "").partition(" ")
+    return token.strip().encode("utf-8", "surrogateescape") if scheme.lower() == "bearer" else b""
+
+
+def is_local(http: HTTPRequest) -> bool:
+    """Whether a request comes from this machine, to a name of this machine, and not by a proxy."""
+    headers = http.headers
+    is_forwarded = any(headers.get(header) is not None for header in _FORWARDING)
+    name = host_name(headers.get("host", ""))
+    return is_loopback(http.remote) and is_loopback(name) and not is_forwarded

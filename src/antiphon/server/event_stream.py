@@ -1,4 +1,4 @@
-"""Streaming body of server-sent events: one reader of a run, with keep-alives."""
+"""Streaming body: one reader of a run, which renders its events, with keep-alives in silence."""
 
 from __future__ import annotations
 
@@ -7,49 +7,42 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import suppress
 
 from antiphon.config import ServerConfig
-from antiphon.core.client_profile import Profile, keepalive_as_comment
+from antiphon.dialects.client_dialect import EventBatch, Renderer
 from antiphon.engine.timer import InactivityTimer
-from antiphon.runs.driver import RunDriver
-from antiphon.runs.tail import Tail
+from antiphon.runs.live_run import EventSource
 from antiphon.server.http import Write
-from antiphon.wire.events import Keepalive
-from antiphon.wire.sse import DONE, encode_event
 
 HEADERS = {
     "content-type": "text/event-stream",
     "cache-control": "no-cache",
     "x-accel-buffering": "no",
 }
-_COMMENT = b": keep-alive\n\n"
 
 
 class EventStream:
-    """The events of one run as a `StreamingBody`, ended by `data: [DONE]`.
+    """The events of one run as a `StreamingBody`, in the format of its client.
 
-    In silence a keep-alive is written every `keepalive_s`: an event, because some clients count
-    nothing else as a sign of life, or a comment for clients that reject unknown event types. It
-    repeats the number of the last event, so that a client that resumes after it misses nothing.
-    """
+    In silence a keep-alive is written every `keepalive_s`."""
 
     def __init__(
         self,
-        source: RunDriver | Tail,
-        profile: Profile,
+        source: EventSource,
+        renderer: Renderer,
         config: ServerConfig,
         report: Callable[[Exception], None],
     ) -> None:
         """`report` is called with a failure of the gateway itself after the body has begun."""
         self._source = source
-        self._profile = profile
+        self._renderer = renderer
         self._config = config
         self._report = report
         self._write: Write = _write_nowhere
         self._now = asyncio.get_running_loop().time
         self._timer: InactivityTimer | None = None
         self._keepalive: asyncio.Task[None] | None = None
-        self._comments_noted = False
+        self._has_sent_keepalive = False
         self._writing = False
-        self._last_seq = -1
+        self._last_number = source.after
         self._ended = False
         self._is_complete = False
 
@@ -57,11 +50,9 @@ class EventStream:
         self._write = write
         self._timer = InactivityTimer(self._config.keepalive_s, self._on_silence, repeat=True)
         try:
-            frames, self._last_seq, is_last = self._source.first
-            if frames:
-                await self.send(frames, self._last_seq, is_last)
             await self._source.follow(self)
-            await write(DONE)
+            if ending := self._renderer.close():
+                await write(ending)
             self._is_complete = True
         except ConnectionError:
             raise  # the client is gone
@@ -69,16 +60,18 @@ class EventStream:
             self._report(error)
             raise
 
-    async def send(self, frames: bytes, last_seq: int, is_last: bool) -> None:
-        """Write a batch at once."""
+    async def send(self, batch: EventBatch, is_last: bool) -> None:
+        """Render a batch, and write it at once."""
         assert self._timer is not None
         if is_last:
             self._ended = True  # nothing may follow, however slowly the client reads
             self._timer.cancel()
-        self._writing, self._last_seq = True, last_seq
-        await self._write(frames)
-        self._writing = False
-        self._timer.touched_at = self._now()
+        self._last_number = batch.first + len(batch.events) - 1
+        if data := self._renderer.feed(batch):
+            self._writing = True
+            await self._write(data)
+            self._writing = False
+            self._timer.touched_at = self._now()
 
     async def __aiter__(self) -> AsyncGenerator[bytes, None]:
         queue: asyncio.Queue[bytes | None] = asyncio.Queue()
@@ -114,13 +107,11 @@ class EventStream:
     async def _write_keepalive(self) -> None:
         if self._ended or self._writing:  # since the timer called
             return
-        if self._profile.keepalive == "event" and self._last_seq >= 0:
-            data = encode_event(Keepalive(), self._last_seq)
-        else:
-            data = _COMMENT
-            if not self._comments_noted and self._profile.keepalive == "comment":
-                self._comments_noted = True
-                self._source.add_diagnostic(keepalive_as_comment(self._profile))
+        diagnostic = self._renderer.keepalive_diagnostic
+        if diagnostic is not None and not self._has_sent_keepalive:
+            self._source.add_diagnostic(diagnostic)
+        self._has_sent_keepalive = True
+        data = self._renderer.keepalive(self._last_number)
         with suppress(ConnectionError):  # a client that is gone is noticed elsewhere
             await self._write(data)
 

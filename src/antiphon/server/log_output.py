@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from typing import TextIO
+from typing import Any, TextIO
 
 import msgspec
+from msgspec.structs import replace
 from rich.console import Console
 from rich.text import Text
 
 from antiphon.config import LogConfig
-from antiphon.pipeline.log import Entry
-from antiphon.pipeline.printable import printable
+from antiphon.stages.log import Entry
+from antiphon.stages.printable import printable
 
 _LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 _STYLES = {"debug": "dim", "info": "green", "warning": "yellow", "error": "bold red"}
+
+
+_MAX_CHARS = 8000  # of one fact
+_MAX_VALUES = 100  # of a list
 
 
 def open_log(config: LogConfig, stream: TextIO | None = None) -> Callable[[Entry], None]:
@@ -31,9 +36,31 @@ def open_log(config: LogConfig, stream: TextIO | None = None) -> Callable[[Entry
 
     def emit(entry: Entry) -> None:
         if _LEVELS[entry.level] >= threshold:
-            write(entry)
+            facts = {name: _bound(value) for name, value in entry.facts.items()}
+            write(replace(entry, facts=facts))
 
     return emit
+
+
+def _bound(value: Any) -> Any:
+    """Shorten a fact whose length depends on clients or providers, and say by how much."""
+    if isinstance(value, str) and len(value) > _MAX_CHARS:
+        return f"{value[:_MAX_CHARS]}… ({len(value) - _MAX_CHARS:,} more characters)"
+    if isinstance(value, list | tuple):
+        return _bound_list(value)
+    return value
+
+
+def _bound_list(values: Sequence[Any]) -> list[Any]:
+    left = _MAX_CHARS
+    kept: list[Any] = []
+    for value in map(_bound, values[:_MAX_VALUES]):
+        left -= len(str(value))
+        if kept and left < 0:
+            break
+        kept.append(value)
+    more = len(values) - len(kept)
+    return [*kept, f"… ({more:,} more)"] if more else kept
 
 
 def _json_writer(out: TextIO) -> Callable[[Entry], None]:

@@ -14,8 +14,8 @@ from typing import Any
 import msgspec
 
 from antiphon import __version__
-from antiphon.core.plan.plan import Capabilities
-from antiphon.core.planning.effort import EFFORTS, resolve_effort
+from antiphon.core.capabilities import Capabilities
+from antiphon.core.plan.effort import EFFORTS, resolve_effort
 from antiphon.engine.routing import Router
 from antiphon.server.agent_prompts import ADVISOR_PROMPT, AGENT_PROMPT
 
@@ -137,7 +137,7 @@ def _context_limits(can: Capabilities) -> dict[str, Any]:
 
 def _reasoning_levels(can: Capabilities) -> dict[str, Any]:
     efforts = _distinct_efforts(can)
-    default, _ = resolve_effort("medium", "", can)
+    default = resolve_effort("medium", "", can, [])
     return {
         "supported_reasoning_levels": [
             {"effort": effort, "description": _describe_effort(effort, efforts)}

@@ -6,21 +6,29 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple, TypeAlias
 
+from antiphon.dialects.anthropic.client import MESSAGES
+from antiphon.dialects.chat.client import CHAT
+from antiphon.dialects.client_dialect import ClientDialect
+from antiphon.dialects.responses.client import RESPONSES
+from antiphon.server.create import create
 from antiphon.server.endpoints import (
-    compact,
     conversations,
-    health,
-    input_tokens,
-    metrics,
     models,
-    reload,
+    operator,
     responses,
     stored_responses,
 )
-from antiphon.server.endpoints.context import Endpoint
+from antiphon.server.exchange import Endpoint
 from antiphon.server.websocket.handshake import connect
 
 Methods: TypeAlias = Mapping[str, Endpoint]
+
+
+class Route(NamedTuple):
+    """A path: its endpoints by method, and the format of the clients that use it."""
+
+    methods: Methods
+    dialect: ClientDialect = RESPONSES
 
 
 def _get(endpoint: Endpoint) -> Methods:
@@ -29,66 +37,77 @@ def _get(endpoint: Endpoint) -> Methods:
     return {"GET": endpoint, "HEAD": endpoint}
 
 
-EXACT: Mapping[str, Methods] = {
-    "/v1/responses": {"POST": responses.create, **_get(connect)},
-    "/v1/responses/compact": {"POST": compact.create},
-    "/v1/responses/input_tokens": {"POST": input_tokens.count},
-    "/v1/conversations": {"POST": conversations.create},
-    "/v1/models": _get(models.list_models),
-    reload.PATH: {"POST": reload.reload},
-    "/health": _get(health.live),
-    "/health/live": _get(health.live),
-    "/health/ready": _get(health.ready),
-    "/metrics": _get(metrics.scrape),
+EXACT: Mapping[str, Route] = {
+    "/v1/chat/completions": Route({"POST": create}, CHAT),
+    "/v1/messages": Route({"POST": create}, MESSAGES),
+    "/v1/messages/count_tokens": Route({"POST": responses.count_tokens}, MESSAGES),
+    "/v1/responses": Route({"POST": create, **_get(connect)}),
+    "/v1/responses/compact": Route({"POST": responses.compact}),
+    "/v1/responses/input_tokens": Route({"POST": responses.count_tokens}),
+    "/v1/conversations": Route({"POST": conversations.create}),
+    "/v1/models": Route(_get(models.list_models)),
+    operator.RELOAD_PATH: Route({"POST": operator.reload}),
+    "/health": Route(_get(operator.show_live)),
+    "/health/live": Route(_get(operator.show_live)),
+    "/health/ready": Route(_get(operator.show_ready)),
+    "/metrics": Route(_get(operator.scrape)),
 }
-"""Endpoints of paths without an id."""
+"""Routes without an id. Another client format is one row: its path, `create` and its dialect."""
 
-TEMPLATES: Mapping[str, Methods] = {
-    "/v1/models/{model:path}": _get(models.retrieve_model),
-    "/v1/conversations/{conversation_id}": {
-        **_get(conversations.retrieve),
-        "POST": conversations.update,
-        "DELETE": conversations.delete,
-    },
-    "/v1/conversations/{conversation_id}/items": {
-        **_get(conversations.list_items),
-        "POST": conversations.create_items,
-    },
-    "/v1/conversations/{conversation_id}/items/{item_id}": {
-        **_get(conversations.retrieve_item),
-        "DELETE": conversations.delete_item,
-    },
-    "/v1/responses/{response_id}": {
-        **_get(stored_responses.retrieve),
-        "DELETE": stored_responses.delete,
-    },
-    "/v1/responses/{response_id}/cancel": {"POST": stored_responses.cancel},
-    "/v1/responses/{response_id}/input_items": _get(stored_responses.list_input_items),
+TEMPLATES: Mapping[str, Route] = {
+    "/v1/models/{model:path}": Route(_get(models.retrieve_model)),
+    "/v1/conversations/{conversation_id}": Route(
+        {
+            **_get(conversations.retrieve),
+            "POST": conversations.update,
+            "DELETE": conversations.delete,
+        }
+    ),
+    "/v1/conversations/{conversation_id}/items": Route(
+        {
+            **_get(conversations.list_items),
+            "POST": conversations.create_items,
+        }
+    ),
+    "/v1/conversations/{conversation_id}/items/{item_id}": Route(
+        {
+            **_get(conversations.retrieve_item),
+            "DELETE": conversations.delete_item,
+        }
+    ),
+    "/v1/responses/{response_id}": Route(
+        {
+            **_get(stored_responses.retrieve),
+            "DELETE": stored_responses.delete,
+        }
+    ),
+    "/v1/responses/{response_id}/cancel": Route({"POST": stored_responses.cancel}),
+    "/v1/responses/{response_id}/input_items": Route(_get(stored_responses.list_input_items)),
 }
-"""Endpoints of paths with ids: `{name}` is one segment, `{name:path}` may hold slashes."""
+"""Routes with ids: `{name}` is one segment, `{name:path}` may hold slashes."""
 
 PUBLIC = frozenset(path for path in EXACT if path.startswith(("/health", "/metrics", "/admin")))
 """Paths that need no client key: probes, and what checks the access of operators itself."""
 
 
 class Match(NamedTuple):
-    """The endpoints of a path, and the ids that are part of it."""
+    """The route of a path, and the ids that are part of it."""
 
-    methods: Methods
-    ids: Mapping[str, str]
+    route: Route
+    ids: Mapping[str, str] = {}
 
 
-def compile_templates(templates: Mapping[str, Methods]) -> list[tuple[re.Pattern[str], Methods]]:
-    return [(_compile(template), methods) for template, methods in templates.items()]
+def compile_templates(templates: Mapping[str, Route]) -> list[tuple[re.Pattern[str], Route]]:
+    return [(_compile(template), route) for template, route in templates.items()]
 
 
 def match_template(
-    path: str, compiled: Iterable[tuple[re.Pattern[str], Methods]] | None = None
+    path: str, compiled: Iterable[tuple[re.Pattern[str], Route]] | None = None
 ) -> Match | None:
     """Find the first template that a path fits; None if there is none."""
-    for pattern, methods in _COMPILED if compiled is None else compiled:
+    for pattern, route in _COMPILED if compiled is None else compiled:
         if found := pattern.fullmatch(path):
-            return Match(methods, found.groupdict())
+            return Match(route, found.groupdict())
     return None
 
 

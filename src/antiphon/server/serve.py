@@ -15,14 +15,16 @@ from typing import Any
 from antiphon.config import Config
 from antiphon.engine.engine import Engine
 from antiphon.engine.upstream import OUT_OF_FILES, is_out_of_files
-from antiphon.pipeline.log import Entry
 from antiphon.server.aiohttp_adapter import AiohttpServer
 from antiphon.server.application import Application
 from antiphon.server.auth import reject_open_bind
-from antiphon.server.reload.reloader import LoadConfig, Reloader, make_worker_reload
-from antiphon.server.wiring import open_engine
+from antiphon.server.gateway import GatewayProcess, Reloading
+from antiphon.server.reload import FileReloading, LoadConfig, WorkerReloading, reload_and_log
+from antiphon.server.setup import Setup
+from antiphon.server.wiring import open_setup
 from antiphon.server.workers.listeners import Listeners
-from antiphon.server.workers.worker_process import RETIRE, Place
+from antiphon.server.workers.worker_process import RETIRE, WorkerContext
+from antiphon.stages.log import Entry
 
 _GC_THRESHOLDS = (5_000, 10, 160)  # few objects at a time; Python's defaults are 700, 10, 10
 _SWITCH_INTERVAL_S = 0.0005  # Python's default is 0.005
@@ -30,25 +32,22 @@ _TERMINAL_EVENTS_S = 3.0  # for terminal events to reach their clients after the
 
 
 class GatewayServer:
-    """The engine behind an open port."""
+    """A gateway behind an open port."""
 
     def __init__(
         self,
-        engine: Engine,
-        config: Config,
-        load: LoadConfig | None = None,
+        setup: Setup,
         *,
         environment: Mapping[str, str] | None = None,
+        reloading: Reloading | None = None,
         listeners: Listeners = (),
     ) -> None:
-        """`load` reads the configuration again; None: it cannot be reloaded. `listeners` replace
-        the port of the configuration."""
-        self._engine, self._config = engine, config.server
-        self._application = application = Application(engine, config, environment)
-        self.reloader = None if load is None else Reloader(application, load)
-        if self.reloader is not None:
-            application.state.reload = self.reloader.reload
-        self._server = AiohttpServer(application, config.server, listeners)
+        """`environment` and `reloading`: see `GatewayProcess`. `listeners` replace the port of the
+        configuration."""
+        self.process = GatewayProcess(setup, environment=environment, reloading=reloading)
+        self._engine = setup.engine
+        self._config = setup.server
+        self._server = AiohttpServer(Application(self.process), setup.server, listeners)
 
     @property
     def port(self) -> int:
@@ -57,18 +56,12 @@ class GatewayServer:
     async def start(self) -> None:
         reject_open_bind(self._config.host, self._config.api_keys)
         await self._server.start()
-        await self._application.start()
-
-    def reload_by_parent(self, load: LoadConfig) -> None:
-        """Have the parent of this worker replace all workers when somebody asks for a reload."""
-        ask_parent = partial(os.kill, os.getppid(), signal.SIGHUP)
-        emit = self._engine.services.emit
-        self._application.state.reload = make_worker_reload(load, ask_parent, emit)
+        await self.process.start()
 
     async def retire(self, report_retired: Callable[[], None] = lambda: None) -> None:
         """Leave new connections to another process, report it, and have open ones closed with their
         next answer; returns when there are none left, or at the deadline."""
-        self._application.retire()
+        self.process.retire()
         await self._server.stop_listening()
         report_retired()
         with contextlib.suppress(TimeoutError):
@@ -78,13 +71,13 @@ class GatewayServer:
     async def stop(self) -> None:
         """Accept nothing new; let streams finish until the deadline, then end each with a terminal
         event."""
-        self._application.stop_accepting()
+        self.process.stop_accepting()
         await self._server.stop_listening()
         await self._wait_until_idle(self._config.shutdown_s)
         self._engine.stop_all()
         await self._wait_until_idle(_TERMINAL_EVENTS_S)
         await self._server.close()
-        await self._application.close()
+        await self.process.close()
 
     async def _wait_until_idle(self, limit_s: float) -> None:
         with contextlib.suppress(TimeoutError):
@@ -98,44 +91,48 @@ async def serve(
     emit: Callable[[Entry], None],
     announce: Callable[[GatewayServer, Engine], None],
     load: LoadConfig | None = None,
-    place: Place | None = None,
+    context: WorkerContext | None = None,
 ) -> None:
-    """Run the gateway until SIGINT or SIGTERM. `load` reads the configuration again; `place` is
+    """Run the gateway until SIGINT or SIGTERM. `load` reads the configuration again; `context` is
     that of a worker, which is replaced instead."""
     _raise_file_limit()
     stopping, hangups = asyncio.Event(), asyncio.Event()
     _handle_signals(stopping, hangups)
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(partial(_report_loop_error, emit))
-    async with open_engine(config, environment, emit) as engine:
-        gateway = _make_gateway(engine, config, environment, load, place)
+    limits = None if context is None else context.inherited.limits
+    async with open_setup(config, environment, emit, shared_limits=limits) as setup:
+        gateway = GatewayServer(
+            setup,
+            environment=environment,
+            reloading=_make_reloading(config, load, emit, context),
+            listeners=() if context is None else context.listeners,
+        )
         await gateway.start()
-        if place is not None:
-            _follow_parent(place, gateway, stopping)
-        announce(gateway, engine)
-        if engine.discovered is not None:
-            engine.discovered()  # so that the first list of models has them
+        if context is not None:
+            _follow_parent(context, gateway, stopping)
+        announce(gateway, setup.engine)
+        setup.discovered_models()  # so that the first list of models has them
         _tune_interpreter()
-        reloading = loop.create_task(_reload_at_hangups(gateway.reloader, hangups))
+        reloading = loop.create_task(_reload_at_hangups(gateway.process, hangups))
         await stopping.wait()
         reloading.cancel()
-        emit(Entry("gateway.stopping", "info", {"streams": len(engine.active)}))
+        emit(Entry("gateway.stopping", "info", {"streams": len(setup.engine.active)}))
         await gateway.stop()
 
 
-def _make_gateway(
-    engine: Engine,
+def _make_reloading(
     config: Config,
-    environment: Mapping[str, str],
     load: LoadConfig | None,
-    place: Place | None,
-) -> GatewayServer:
-    if place is None:
-        return GatewayServer(engine, config, load or (lambda: config), environment=environment)
-    gateway = GatewayServer(engine, config, environment=environment, listeners=place.listeners)
-    if load is not None:
-        gateway.reload_by_parent(load)
-    return gateway
+    emit: Callable[[Entry], None],
+    context: WorkerContext | None,
+) -> Reloading | None:
+    """A gateway reads its file again by itself; a worker has its parent replace all workers."""
+    if context is None:
+        return FileReloading(config, load or (lambda: config), emit)
+    if load is None:
+        return None
+    return WorkerReloading(load, partial(os.kill, os.getppid(), signal.SIGHUP), emit)
 
 
 def _handle_signals(stopping: asyncio.Event, hangups: asyncio.Event) -> None:
@@ -146,28 +143,28 @@ def _handle_signals(stopping: asyncio.Event, hangups: asyncio.Event) -> None:
     loop.add_signal_handler(signal.SIGHUP, hangups.set)
 
 
-async def _reload_at_hangups(reloader: Reloader | None, hangups: asyncio.Event) -> None:
+async def _reload_at_hangups(process: GatewayProcess, hangups: asyncio.Event) -> None:
     """Reload after each SIGHUP; those that arrive during a reload count as one."""
-    while reloader is not None:
+    while True:
         await hangups.wait()
         hangups.clear()
-        await reloader.reload_and_log()
+        await reload_and_log(process)
 
 
-def _follow_parent(place: Place, gateway: GatewayServer, stopping: asyncio.Event) -> None:
+def _follow_parent(context: WorkerContext, gateway: GatewayServer, stopping: asyncio.Event) -> None:
     """Stop if the parent is gone, retire when it says so; it handles SIGHUP for all workers."""
     loop = asyncio.get_running_loop()
     tasks: set[asyncio.Task[None]] = set()
 
     async def retire() -> None:
-        await gateway.retire(place.report_retired)
+        await gateway.retire(context.report_retired)
         stopping.set()
 
     def on_parent_gone() -> None:
-        loop.remove_reader(place.parent)
+        loop.remove_reader(context.parent)
         stopping.set()
 
-    loop.add_reader(place.parent, on_parent_gone)
+    loop.add_reader(context.parent, on_parent_gone)
     loop.add_signal_handler(RETIRE, lambda: tasks.add(loop.create_task(retire())))
     loop.add_signal_handler(signal.SIGHUP, lambda: None)
 

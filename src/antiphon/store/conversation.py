@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate
 from typing import NamedTuple, Protocol
 
 from msgspec import Struct
 
-from antiphon.errors import InvalidRequest
+from antiphon.core.items import Document
+from antiphon.dialects.responses.listed_item import list_items
+from antiphon.errors import HistoryTooLarge, InvalidRequest
 from antiphon.store.turn import StoreLimits, Turn, encode_item
-from antiphon.wire.items import Document
-from antiphon.wire.listed_item import list_items
 
 _WITH_ANSWER = frozenset(("completed", "incomplete"))
 
@@ -30,6 +32,14 @@ class ItemPage(NamedTuple):
 
     items: list[Document]
     has_more: bool
+
+
+class ConversationHistory(NamedTuple):
+    """The items of a conversation that a request continues, oldest first."""
+
+    items: list[Document]
+    is_cut: bool
+    """Whether the oldest ones were left out."""
 
 
 class ConversationStore(Protocol):
@@ -64,7 +74,10 @@ class ConversationStore(Protocol):
         limit: int | None = None,
         client: str = "",
     ) -> ItemPage | None:
-        """Return items that come after one of them; raises `InvalidRequest` if it is unknown."""
+        """Return items that come after one of them; raises `InvalidRequest` if it is unknown.
+
+        A page has at most `limit` items, at most as many as a history may have, and at least one.
+        Without a `limit`, it has all of them, or `HistoryTooLarge` is raised."""
 
     async def load_item(
         self, conversation_id: str, item_id: str, *, client: str = ""
@@ -94,16 +107,51 @@ def conversation_of(response: Document) -> str | None:
     return None if conversation is None else conversation["id"]
 
 
+def page_size(limit: int | None, limits: StoreLimits) -> int:
+    """Return how many items a page has at most."""
+    return limits.max_history_items if limit is None else min(limit, limits.max_history_items)
+
+
+def count_page(sizes: Sequence[int], limit: int | None, limits: StoreLimits) -> int:
+    """Return how many of the next items make a page. `sizes` are those of one item more than
+    `page_size`, if there are so many; raises `HistoryTooLarge` as `list_items` does."""
+    most = page_size(limit, limits)
+    max_bytes = limits.max_history_bytes
+    if limit is None and len(sizes) > most:
+        raise HistoryTooLarge(most, "items", "conversation")
+    if limit is None and sum(sizes) > max_bytes:
+        raise HistoryTooLarge(max_bytes, "bytes", "conversation")
+    totals = accumulate(sizes[:most])
+    return max(sum(total <= max_bytes for total in totals), min(len(sizes), 1))
+
+
+async def load_conversation(
+    conversations: ConversationStore, conversation_id: str, *, client: str = "", truncate: bool
+) -> ConversationHistory | None:
+    """Return the items of a conversation, or None if there is none; raises `HistoryTooLarge` beyond
+    the limits of a history. With `truncate`, the oldest items are left out instead."""
+    if not truncate:
+        page = await conversations.list_items(conversation_id, client=client)
+        return None if page is None else ConversationHistory(page.items, is_cut=False)
+    page = await conversations.list_items(
+        conversation_id, is_descending=True, limit=sys.maxsize, client=client
+    )
+    return None if page is None else ConversationHistory(page.items[::-1], is_cut=page.has_more)
+
+
 async def load_items_before(
-    conversations: ConversationStore, turn: Turn, *, client: str = ""
+    conversations: ConversationStore, turn: Turn, *, client: str = "", truncate: bool = False
 ) -> list[Document]:
     """Return the items that the conversation of a turn had when it began, as far as they were not
-    deleted; none if it does not belong to a conversation."""
+    deleted; none if it does not belong to a conversation, or continues another response."""
     conversation_id = conversation_of(turn.response)
-    if conversation_id is None or turn.conversation_end is None:
+    is_first = turn.previous_response_id is None
+    if conversation_id is None or turn.conversation_end is None or not is_first:
         return []
-    page = await conversations.list_items(conversation_id, client=client)
-    items = [] if page is None else page.items
+    history = await load_conversation(
+        conversations, conversation_id, client=client, truncate=truncate
+    )
+    items = [] if history is None else history.items
     return items[: _find_beginning(turn, [item["id"] for item in items])]
 
 

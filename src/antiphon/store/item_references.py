@@ -15,14 +15,14 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 import msgspec
-from msgspec import Raw, Struct
 
+from antiphon.core.items import Document
+from antiphon.core.request import Request
+from antiphon.dialects.responses.listed_item import list_items, source_of_listed
 from antiphon.errors import InvalidRequest, StoreError
 from antiphon.store.chain import TurnSource
 from antiphon.store.store import Turn
-from antiphon.wire.items import Document
-from antiphon.wire.listed_item import list_items, source_of_listed
-from antiphon.wire.request import Request
+from antiphon.store.turn import decode_raw_items
 
 MAX_BYTES = 64 * 1024 * 1024
 _MAX_LISTED = 64  # responses that are searched for items that have an id only in lists
@@ -33,16 +33,6 @@ class ItemLocation(NamedTuple):
 
     is_input: bool
     position: int
-
-
-class _StoredItems(Struct):
-    """A stored turn whose items are decoded only when they are requested."""
-
-    input: tuple[Raw, ...] = ()
-    output: tuple[Raw, ...] = ()
-
-
-_decode_items = msgspec.json.Decoder(_StoredItems).decode
 
 
 async def resolve_references(request: Request, turns: TurnSource, client: str = "") -> Request:
@@ -166,7 +156,7 @@ class ItemCollector:
         self._bytes_left = MAX_BYTES
 
     def add(self, body: bytes, wanted: Mapping[str, ItemLocation]) -> None:
-        turn = _decode_items(body)
+        turn = decode_raw_items(body)
         for id, (is_input, position) in wanted.items():
             item = bytes((turn.input if is_input else turn.output)[position])
             self._bytes_left -= len(item)

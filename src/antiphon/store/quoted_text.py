@@ -258,7 +258,7 @@ def _mark_passage(letters: _Letters, place: int, blob: bytes, at: int, *, always
         return
     data = letters.data
     if letters.is_marked(max(0, place - 1), place + _GRAM + 1):
-        return  # inside of a quote that was found already
+        return  # part of a quote that was found already
     begin = end = 0
     while begin < min(place, at) and data[place - begin - 1] == blob[at - begin - 1]:
         begin += 1

@@ -1,7 +1,7 @@
 """Runs of stored responses: who runs them, and the log of the events that they have sent.
 
 A run belongs to the process that holds it, and each process has one lease for all its runs. A
-fencing token is given out with each change of the holder: whoever has an older one is refused
+fencing token is given out with each change of the holder: a process with an older one is refused
 (docs/adr/0050-storage-of-runs.md).
 """
 
@@ -16,6 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from antiphon.errors import LeaseLost, StoreError
+from antiphon.store.turn import UNFINISHED as UNFINISHED
 from antiphon.store.turn import Turn
 
 FIRST_TOKEN = 1
@@ -24,8 +25,6 @@ BEFORE_FIRST = -1
 """Sequence number before that of the first event."""
 PAGE_BATCHES = 64
 """Maximum number of batches in one `EventPage`."""
-UNFINISHED = frozenset(("queued", "in_progress"))
-"""Statuses of responses that have not ended."""
 LATER_S = 0.2
 """How long `begin_later` waits for the end of a short response, and for other beginnings."""
 POLL_S = 0.25
@@ -44,7 +43,7 @@ class RunStart(Struct, frozen=True, kw_only=True):
     """How a response is run."""
 
     holder: str | None
-    """Random id of the process that runs it; None: queued, and nobody has claimed it."""
+    """Random id of the process that runs it; None: queued, and not claimed yet."""
     is_background: bool = False
     is_streamed: bool = False
     """Whether its event log can be read; it is kept after its end for a while."""
@@ -120,7 +119,8 @@ class RunStore(Protocol):
     async def claim(
         self, holder: str, limit: int, *, response_id: str | None = None
     ) -> list[ClaimedRun]:
-        """Make queued responses, oldest first, runs of this holder; or only one of them."""
+        """Make queued responses runs of this holder: of each client in turn, and of one client the
+        oldest first. Or only one of them."""
 
     async def claim_expired(self, holder: str, limit: int) -> list[ClaimedRun]:
         """Make runs whose holder's lease has expired runs of this holder, which ends them."""
@@ -138,7 +138,7 @@ class RunStore(Protocol):
         conversation_id: str | None = None,
     ) -> None:
         """Save the turn with its terminal status, append the last batches, and add its input and
-        output to its conversation, if that still exists and the turn has an answer: all of it or
+        output to its conversation, if that still exists and the turn has output: all of it or
         nothing.
 
         Raises `LeaseLost` as `append` does. After `StoreRefused` the run has not ended: finish it

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Protocol
 
+from antiphon.core.items import Document
 from antiphon.store.conversation import ConversationStore
 from antiphon.store.run_log import RunStore
 from antiphon.store.turn import Clock, StoreLimits, Turn, decode_turn, encode_turn
 from antiphon.store.usage.usage_table import UsageTable
-from antiphon.wire.items import Document
 
 __all__ = ["Clock", "Store", "StoreLimits", "Turn", "decode_turn", "encode_turn"]
 
@@ -54,9 +54,11 @@ class Store(Protocol):
         """Delete a turn with its run, its event log and its lock on a conversation; False if there
         was none."""
 
-    async def chain(self, response_id: str, *, client: str = "") -> list[Turn]:
-        """Return the turn and its ancestors, oldest first. Each may have ended in any way; one that
-        has not ended raises `ChainUnfinished`."""
+    async def chain(
+        self, response_id: str, *, client: str = "", truncate: bool = False
+    ) -> list[Turn]:
+        """Return the turn and its ancestors, oldest first, as `TurnSource.chain` does. Each may
+        have ended in any way; one that has not ended raises `ChainUnfinished`."""
 
     async def load_items(
         self, item_ids: Collection[str], *, client: str = ""

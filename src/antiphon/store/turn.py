@@ -10,15 +10,19 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 import msgspec
-from msgspec import Struct
+from msgspec import Raw, Struct
 
+from antiphon.core.items import Document
 from antiphon.errors import StoreRefused
-from antiphon.wire.items import Document
 
 Clock: TypeAlias = Callable[[], int]
 ExactClock: TypeAlias = Callable[[], float]
 """Of leases: whole seconds would take up to one second of them."""
 """Returns the time in whole seconds since the epoch. May be called from any thread."""
+
+
+UNFINISHED = frozenset(("queued", "in_progress"))
+"""Statuses of responses that have not ended."""
 
 
 class Turn(Struct, frozen=True, kw_only=True):
@@ -52,12 +56,22 @@ class StoreLimits(Struct, frozen=True, kw_only=True):
     max_bytes: int | None = None
     max_chain: int | None = None
     """Maximum number of turns in one chain."""
+    max_history_items: int = 20_000
+    """Maximum number of items in the history of a request: a chain, or a conversation."""
+    max_history_bytes: int = 64 * 1024 * 1024
+    """Maximum size of this history as JSON."""
     log_ttl_s: int = 3600
     """How long the event log of a response is kept after its end."""
 
     def expiry(self, now: int) -> int | None:
         """Return when a turn that is saved or renewed now expires."""
         return None if self.ttl_s is None else now + self.ttl_s
+
+    def expiry_of(self, turn: Turn, now: int) -> int | None:
+        """Return when a turn that is saved now expires: never before it has ended."""
+        if turn.status in UNFINISHED:
+            return None
+        return self.expiry(now) if turn.expires_at is None else turn.expires_at
 
     def needs_renewal(self, expires_at: int | None, now: int) -> bool:
         """Whether half of a turn's lifetime is over: reading it then renews it, so that a chain in
@@ -69,7 +83,15 @@ class StoreLimits(Struct, frozen=True, kw_only=True):
         )
 
 
+class RawItems(Struct):
+    """The items of a stored turn, which are not decoded."""
+
+    input: tuple[Raw, ...] = ()
+    output: tuple[Raw, ...] = ()
+
+
 _decode = msgspec.json.Decoder(Turn).decode
+decode_raw_items = msgspec.json.Decoder(RawItems).decode
 
 
 def encode_turn(turn: Turn, limits: StoreLimits) -> bytes:

@@ -7,7 +7,6 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from antiphon.errors import StoreError
-from antiphon.store.memory import MemoryStore
 from antiphon.store.sqlite.store import SQLiteStore
 from antiphon.store.store import Clock, Store, StoreLimits
 from antiphon.store.turn import ExactClock
@@ -30,7 +29,7 @@ def open_store(
     of a `PostgresStore`; the other stores have none.
     """
     if url == "memory://":
-        return MemoryStore(now=now, limits=limits)
+        return SQLiteStore(None, now=now, lease_now=lease_now, limits=limits)
     if (path := sqlite_path(url)) is not None:
         return SQLiteStore(path, now=now, lease_now=lease_now, limits=limits)
     if is_shared(url):
@@ -63,7 +62,7 @@ def hide_password(url: str) -> str:
 
 def password_of(url: str) -> list[str]:
     """Return the password of a URL as it is written there and as it is used, if it has one."""
-    written = urlsplit(url).password if is_shared(url) else None
+    written = urlsplit(url).password
     return [] if not written else [written, unquote(written)]
 
 

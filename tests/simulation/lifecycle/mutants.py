@@ -7,20 +7,20 @@ from typing import Any
 
 from msgspec.structs import replace
 
-import antiphon.runs.finished_items as finished_items_module
-import antiphon.runs.lease as lease_module
+import antiphon.dialects.responses.render as render_module
+import antiphon.runs.event_log as event_log_module
+import antiphon.runs.recovery as recovery_module
 import antiphon.runs.tail as tail_module
-import antiphon.server.endpoints.attach as attach_module
-import antiphon.server.endpoints.responses as responses_module
-import antiphon.server.event_stream as event_stream_module
+import antiphon.server.create as create_module
 import antiphon.server.websocket.responder as responder_module
 import antiphon.store.sqlite.runs as sqlite_runs_module
+from antiphon.dialects.responses.render import event_to_dict
 from antiphon.errors import LeaseLost
 from antiphon.runs.attach import AttachTable, digest_request
 from antiphon.runs.background import BackgroundRuns
-from antiphon.runs.driver import RunDriver
 from antiphon.runs.durable_log import DurableLog
-from antiphon.runs.endings import RunEndings
+from antiphon.runs.live_run import LiveRun
+from antiphon.runs.recovery import AbandonedRuns
 from antiphon.store.run_log import BEFORE_FIRST
 from antiphon.store.sqlite.conversations import SQLiteConversations
 from antiphon.store.sqlite.runs import SQLiteRuns
@@ -54,8 +54,8 @@ def _number_anew(original: Any) -> Any:
 
 def _show_before_durable(_: Any) -> Any:
     async def flush(self: DurableLog) -> None:
-        pending, count = self.batches[self.visible :], len(self.batches)
-        self.show(count)
+        pending = self._pending()
+        self.show()
         try:
             await self._runs.append(self._response_id, self._token, pending)
         except LeaseLost:
@@ -69,14 +69,14 @@ def _show_before_durable(_: Any) -> Any:
 
 
 def _join_anybody(_: Any) -> Any:
-    async def make_key(context: Any) -> Any:
-        return "", digest_request(context.received.document)
+    async def make_key(exchange: Any) -> Any:
+        return "", digest_request(exchange.document)
 
     return make_key
 
 
 def _attach_nobody(_: Any) -> Any:
-    async def attach(context: Any) -> None:
+    async def attach(exchange: Any) -> None:
         return
 
     return attach
@@ -129,9 +129,9 @@ def _lock_nothing(_: Any) -> Any:
 def _begin_with_the_client(_: Any) -> Any:
     """Forget a response whose client leaves while it is being accepted."""
 
-    async def submit(self: BackgroundRuns, run: Any) -> Any:
-        response = replace(run.prepared.response, status="queued")
-        await self._begin(run, response, await self._take_place())
+    async def submit(self: BackgroundRuns, accepted: Any) -> Any:
+        response = replace(accepted.prepared.response, status="queued")
+        await self._begin(accepted, response, await self._take_place())
         return response
 
     return submit
@@ -148,12 +148,16 @@ def _no_items(_: Any) -> Any:
     return lambda batches: []
 
 
-def _item_added(_: Any) -> bytes:
-    return b"event: response.output_item.added\ndata: "
+def _added_item(_: Any) -> Any:
+    def read(event: Any) -> Any:
+        document = event_to_dict(event, 0)
+        return document["item"] if document["type"] == "response.output_item.added" else None
+
+    return read
 
 
 def _one_event_late(original: Any) -> Any:
-    return lambda batch, after: original(batch, after + (after >= batch.first_seq))
+    return lambda batch, after: original(batch, after + (after >= batch.first))
 
 
 def _next_number(original: Any) -> Any:
@@ -182,27 +186,29 @@ LIFECYCLE_MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "events are numbered anew after the loss of a process",
-        lease_module,
+        recovery_module,
         "_final_batch",
         _number_anew,
     ),
     Mutant("events are shown before they are durable", DurableLog, "_flush", _show_before_durable),
     Mutant(
-        "a retry joins the response of another client", attach_module, "_make_key", _join_anybody
+        "a retry joins the response of another client", create_module, "_make_key", _join_anybody
     ),
-    Mutant("a retry makes a new response", responses_module, "attach", _attach_nobody),
+    Mutant("a retry makes a new response", create_module, "_attach", _attach_nobody),
     Mutant("the window of a retry never ends", AttachTable, "_expire", do_nothing),
     Mutant("two processes claim a response", sqlite_runs_module, "_TAKE", _claim_for_nobody),
-    Mutant("a keep-alive has a number", event_stream_module, "encode_event", _next_number),
+    Mutant("a keep-alive has a number", render_module, "encode_event", _next_number),
     Mutant("events stay after a deletion", SQLiteStore, "delete", _keep_events),
     Mutant("a deletion deletes nothing", SQLiteStore, "delete", _delete_nothing),
-    Mutant("a cancellation is late", RunDriver, "cancel", _end_before_cancel),
-    Mutant("a resumed stream begins too late", tail_module, "frames_after", _one_event_late),
+    Mutant("a cancellation is late", LiveRun, "cancel", _end_before_cancel),
+    Mutant("a resumed stream begins too late", tail_module, "batch_after", _one_event_late),
     Mutant("a response is retrieved by anybody", SQLiteStore, "load", _load_for_anybody),
-    Mutant("runs of lost processes are not ended", RunEndings, "end_expired", _end_nothing),
-    Mutant("finished items are lost with their process", lease_module, "finished_items", _no_items),
+    Mutant("runs of lost processes are not ended", AbandonedRuns, "end_expired", _end_nothing),
     Mutant(
-        "items that are not finished are shown", finished_items_module, "_ITEM_DONE", _item_added
+        "finished items are lost with their process", recovery_module, "finished_items", _no_items
+    ),
+    Mutant(
+        "items that are not finished are shown", event_log_module, "_finished_item", _added_item
     ),
     Mutant("queued responses are not claimed", BackgroundRuns, "take_queued", _take_nothing),
     Mutant(

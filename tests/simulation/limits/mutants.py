@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import antiphon.server.endpoints.responses as responses_module
-from antiphon.engine.tracing import Accounting
+import antiphon.runs.background as background_module
+from antiphon.engine.accounting import Accounting
 from antiphon.observe.counters import MemoryLimitCounters
 from antiphon.observe.limits import ClientLimiter
 from tests.simulation.mutant import Mutant, do_nothing
@@ -20,9 +20,9 @@ def _admit_everything(_: Any) -> Any:
 
 def _run_uncounted(original: Any) -> Any:
     async def acquire(self: MemoryLimitCounters, client: str, *arguments: Any) -> Any:
-        standing = await original(self, client, *arguments)
+        state = await original(self, client, *arguments)
         self._clients[client].running.clear()
-        return standing
+        return state
 
     return acquire
 
@@ -35,13 +35,9 @@ def _count_twice(original: Any) -> Any:
     return acquire
 
 
-def _admit_later(_: Any) -> Any:
-    """Check the limits of a background response when it begins."""
-
-    async def admit(run: Any, accounting: Any) -> dict[str, str]:
-        return {}
-
-    return admit
+def _admit_again(_: Any) -> Any:
+    """Check the limits of a background response when it begins, too."""
+    return None
 
 
 LIMIT_MUTANTS: tuple[Mutant, ...] = (
@@ -50,5 +46,5 @@ LIMIT_MUTANTS: tuple[Mutant, ...] = (
     Mutant("requests count twice", MemoryLimitCounters, "acquire", _count_twice),
     Mutant("a running response counts for ever", MemoryLimitCounters, "release", do_nothing),
     Mutant("a queued response counts for ever", Accounting, "withdraw", do_nothing),
-    Mutant("an accepted response is refused", responses_module, "admit", _admit_later),
+    Mutant("an accepted response is refused", background_module, "admit_always", _admit_again),
 )

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from antiphon.core.stream.deltas import Delta, Start
+from antiphon.core.deltas import Delta, Start
 from antiphon.dialects.anthropic.decode import AnthropicDecoder, decode
-from antiphon.wire.sse import Frame
+from antiphon.framing.sse import Frame
 
 Document = dict[str, Any]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from antiphon.core.deltas import Delta, Failure, Start
 from antiphon.core.faults.fault import ProviderFault
-from antiphon.core.stream.deltas import Delta, Failure, Start
 from antiphon.dialects.gemini.decode import GeminiDecoder
-from antiphon.wire.sse import Frame
+from antiphon.framing.sse import Frame
 
 Document = dict[str, Any]
 

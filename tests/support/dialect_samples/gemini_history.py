@@ -6,10 +6,10 @@ import json
 from typing import Any
 
 from antiphon.core.history.steps import Part, Step, TextPart, ToolResultStep
+from antiphon.core.items import Document
 from antiphon.core.plan.plan import Plan
 from antiphon.dialects.gemini.encode import encode
 from antiphon.dialects.gemini.quirks import PLAIN, GeminiQuirks
-from antiphon.wire.items import Document
 from tests.support.request_validators.gemini import problems
 
 

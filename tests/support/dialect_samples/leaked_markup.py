@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from antiphon.core.filters.filter import DeltaFilter
-from antiphon.core.filters.order import BYPASS, filter_whole_answer, make_markup_filters
-from antiphon.core.stream.deltas import Delta, Reasoning, Text, ToolCall
+from antiphon.core.deltas import Delta, Reasoning, Text, ToolCall
+from antiphon.core.filters.filter import BYPASS, DeltaFilter
+from antiphon.core.filters.markup import filter_whole_answer, make_markup_filters
 
 Call = tuple[str, Any]
 Arguments = Mapping[str, Any]
@@ -27,7 +27,7 @@ def stream(filters: Iterable[DeltaFilter], deltas: Iterable[Delta]) -> list[Delt
         passed: list[Delta] = []
         for delta in deltas:
             passed += [delta] if type(delta) in BYPASS else each.feed(delta)
-        deltas = passed + each.close(final=True)
+        deltas = [*passed, *each.close(final=True).deltas]
     return list(deltas)
 
 

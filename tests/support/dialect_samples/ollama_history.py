@@ -6,10 +6,10 @@ import json
 from typing import Any
 
 from antiphon.core.history.steps import Step
+from antiphon.core.items import Document
 from antiphon.core.plan.plan import Plan
 from antiphon.dialects.ollama.encode import encode
 from antiphon.dialects.ollama.quirks import PLAIN, OllamaQuirks
-from antiphon.wire.items import Document
 from tests.support.dialect_samples.history import message_step
 from tests.support.request_validators.ollama import problems
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from antiphon.core.stream.deltas import Delta
+from antiphon.core.deltas import Delta
 from antiphon.dialects.responses.decode import ResponsesDecoder
-from antiphon.wire.sse import Frame
+from antiphon.framing.sse import Frame
 
 Document = dict[str, Any]
 

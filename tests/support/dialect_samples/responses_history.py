@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from antiphon.core.deltas import ReasoningState
 from antiphon.core.history.steps import Step
+from antiphon.core.items import Document
 from antiphon.core.plan.plan import Plan
-from antiphon.core.stream.deltas import ReasoningState
 from antiphon.dialects.responses.encode import encode
 from antiphon.dialects.responses.items import SCHEME
 from antiphon.dialects.responses.quirks import PLAIN, ResponsesQuirks
-from antiphon.wire.items import Document
 from tests.support.dialect_samples.history import message_step
 from tests.support.request_validators.responses import problems
 

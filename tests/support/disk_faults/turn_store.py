@@ -12,7 +12,8 @@ from pathlib import Path
 import msgspec
 
 from antiphon.errors import InvalidRequest, StoreError
-from antiphon.store.sqlite.store import PURGE_EVERY_S, SQLiteStore
+from antiphon.store.sqlite.retention import PURGE_EVERY_S
+from antiphon.store.sqlite.store import SQLiteStore
 from antiphon.store.store import StoreLimits, Turn
 from tests.support.turns import Clock, turn
 

@@ -27,7 +27,8 @@ IMAGES = ("image/jpeg", "image/png", "image/gif", "image/webp")
 
 TOP = set(
     """
-    model max_tokens tools tool_choice thinking output_config temperature top_p metadata
+    model max_tokens tools tool_choice thinking output_config temperature top_p top_k metadata
+    stop_sequences
     service_tier stream cache_control system messages
     """.split()
 )
@@ -127,6 +128,8 @@ def _source_problems(kind: str, block: Body) -> Iterator[str]:
             kind == "document" and is_visible(data)
         ):
             expected = {"type", "media_type", "data"}
+        case {"type": "file", "file_id": str(file_id)} if kind == "document":
+            expected = {"type", "file_id"} if file_id.startswith("file_") else set()
         case _:
             expected = set()
     if not isinstance(source, dict) or set(source) != expected:
@@ -182,7 +185,7 @@ def _thinking_problems(document: Body, turns: list[Turn]) -> Iterator[str]:
             yield f"bad thinking {thinking}"
     if document.get("tool_choice", {}).get("type") in ("any", "tool"):
         yield "a forced choice while thinking"
-    if "temperature" in document or document.get("top_p", 1) < 0.95:
+    if {"temperature", "top_k"} & document.keys() or document.get("top_p", 1) < 0.95:
         yield "sampling while thinking"
 
 
@@ -194,6 +197,8 @@ def _number_problems(document: Body) -> Iterator[str]:
         yield "sampling out of bounds"
     if "temperature" in document and "top_p" in document:
         yield "temperature and top_p together"
+    if not all(text.strip() for text in document.get("stop_sequences", ["."])):
+        yield "an empty stop sequence"
     if document.get("output_config", {}).keys() - {"effort", "format"}:
         yield "bad output_config"
     if document.get("metadata", {}).keys() - {"user_id"}:

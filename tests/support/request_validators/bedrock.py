@@ -227,7 +227,8 @@ def _spec_problems(spec: Body, schema: Body) -> Iterator[str]:
 
 def _config_problems(document: Body, turns: list[Turn]) -> Iterator[str]:
     config = document.get("inferenceConfig", {})
-    if config.keys() - {"maxTokens", "temperature", "topP"} or config.get("maxTokens", 1) < 1:
+    known = {"maxTokens", "stopSequences", "temperature", "topP"}
+    if config.keys() - known or config.get("maxTokens", 1) < 1:
         yield f"bad inferenceConfig {config}"
     if not 0 <= config.get("temperature", 0) <= 1 or not 0 <= config.get("topP", 1) <= 1:
         yield "sampling out of bounds"

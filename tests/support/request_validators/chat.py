@@ -23,6 +23,7 @@ TOP = set(
     """
     model tools tool_choice response_format temperature top_p max_tokens max_completion_tokens
     presence_penalty frequency_penalty top_logprobs logprobs parallel_tool_calls user
+    logit_bias random_seed seed stop top_k
     prompt_cache_key service_tier verbosity reasoning_effort stream stream_options messages
     """.split()
 )

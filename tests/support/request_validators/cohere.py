@@ -21,7 +21,8 @@ from tests.support.request_validators.rules import (
 TOP = set(
     """
     model tools strict_tools tool_choice response_format max_tokens temperature p k
-    frequency_penalty presence_penalty thinking citation_options safety_mode stream messages
+    frequency_penalty presence_penalty seed stop_sequences thinking citation_options
+    safety_mode stream messages
     """.split()
 )
 RANGES: dict[str, tuple[float, float]] = {
@@ -31,6 +32,7 @@ RANGES: dict[str, tuple[float, float]] = {
     "k": (0, 500),
     "frequency_penalty": (0, 1),
     "presence_penalty": (0, 1),
+    "seed": (0, 2**64 - 1),
 }
 MESSAGE = {
     "system": {"role", "content"},

@@ -33,6 +33,9 @@ OPTIONS: dict[str, type | tuple[type, ...]] = {
     "top_p": (int, float),
     "presence_penalty": (int, float),
     "frequency_penalty": (int, float),
+    "seed": int,
+    "stop": list,
+    "top_k": int,
 }
 MESSAGE = {
     "system": {"role", "content"},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from antiphon.core.plan.plan import Capabilities
+from antiphon.core.capabilities import Capabilities
 from antiphon.dialects.anthropic.dialect import AnthropicDialect
 from tests.support.request_validators import anthropic as anthropic_request_validator
 from tests.support.scripted_providers.scripted_provider import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from antiphon.core.plan.plan import Capabilities
+from antiphon.core.capabilities import Capabilities
 from antiphon.dialects.bedrock.dialect import BedrockDialect
 from tests.support.dialect_samples import aws_event_stream as eventstreams
 from tests.support.request_validators import bedrock as bedrock_request_validator

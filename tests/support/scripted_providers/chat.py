@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import replace
 
-from antiphon.core.plan.plan import Capabilities, ReplayReasoning
+from antiphon.core.capabilities import Capabilities, ReplayReasoning
 from antiphon.dialects.chat.dialect import ChatDialect
 from antiphon.dialects.chat.quirks import ChatQuirks
 from tests.support.request_validators import chat as chat_request_validator

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from antiphon.core.plan.plan import Capabilities, ReplayReasoning
+from antiphon.core.capabilities import Capabilities, ReplayReasoning
 from antiphon.dialects.cohere.dialect import CohereDialect
 from tests.support.request_validators import cohere as cohere_request_validator
 from tests.support.scripted_providers.scripted_provider import (

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 
-from antiphon.core.plan.plan import Capabilities
+from antiphon.core.capabilities import Capabilities
 from antiphon.dialects.gemini.dialect import GeminiDialect
 from antiphon.dialects.gemini.quirks import GeminiQuirks
 from tests.support.request_validators import gemini as gemini_request_validator

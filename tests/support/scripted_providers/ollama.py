@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from antiphon.core.plan.plan import Capabilities
+from antiphon.core.capabilities import Capabilities
 from antiphon.dialects.ollama.dialect import OllamaDialect
 from tests.support.request_validators import ollama as ollama_request_validator
 from tests.support.scripted_providers.scripted_provider import (

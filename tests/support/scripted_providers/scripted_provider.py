@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from antiphon.core.plan.plan import Capabilities
+from antiphon.core.capabilities import Capabilities
 from antiphon.dialects.dialect import Dialect
 from tests.support.scripted_providers.session import Call, Turn
 

@@ -85,6 +85,14 @@ def test_a_terminal_shows_providers_aliases_and_settings(
         ('default_provider = "x"', 'antiphon.toml:1: default_provider: there is no provider "x"'),
         ('[models]\n"a" = "echo/none"', "antiphon.toml:2: models.a: 'echo' has no model 'none'"),
         ('[server]\nhost = "0.0.0.0"', "server.host is '0.0.0.0', which others can reach"),
+        (
+            '[server]\nhost = "0.0.0.0"\napi_keys = {me = "x"}',
+            "server.api_keys.me: has 1 characters",
+        ),
+        (
+            '[providers.lab]\nkind = "chat"\nbase_url = "http://127.0.0.1:99999/v1"',
+            "antiphon.toml:3: providers.lab.base_url: is not the address of a server",
+        ),
         ('[store]\nurl = "mysql://x"', "'mysql://x' is not a supported store URL"),
         ('[vision]\nmodel = "a/b"', "antiphon.toml:2: vision.model: The model 'a/b' does not"),
         ("[clients.codexx]\n", "antiphon.toml:1: clients.codexx: there is no such profile"),
@@ -102,6 +110,17 @@ def test_a_configuration_that_serve_rejects_is_reported(
     assert captured.out == ""
     assert message.replace('"', "'") in captured.err
     assert len(captured.err.splitlines()) == 1
+
+
+def test_the_password_in_an_address_is_not_shown(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (home / "antiphon.toml").write_text(
+        '[providers.lab]\nkind = "chat"\nbase_url = "https://me:a-private-word@lab.test/v1"\n'
+    )
+    assert main(["check"]) == 0
+    [lab, _] = documents(capsys, "provider")
+    assert lab["base_url"] == "https://lab.test/v1"
 
 
 def test_live_reports_success_or_fault_of_each_provider(

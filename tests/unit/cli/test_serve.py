@@ -8,10 +8,11 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 
 from antiphon.cli.main import main
-from antiphon.config import Config
+from antiphon.config import Config, ServerConfig
 from tests.support.commands import Screen
 
 Start = Callable[[Config], list[str]]
@@ -48,6 +49,15 @@ def test_options_override_the_configuration(home: Path, started: list[Config]) -
     servers = [config.server for config in started]
     assert [(each.host, each.port) for each in servers] == [("::1", 1), ("127.0.0.1", 0)]
     assert {each.shutdown_s for each in servers} == {7}
+
+
+def test_no_config_reads_no_file_and_shows_none(
+    home: Path, started: list[Config], screen: Screen
+) -> None:
+    (home / "antiphon.toml").write_text("[server]\nshutdown_s = 7\n")
+    assert screen.run("serve", "--no-config", "--port", "0") == 0
+    assert started[0] == msgspec.structs.replace(Config(), server=ServerConfig(port=0))
+    assert "antiphon.toml" not in screen.plain
 
 
 @pytest.mark.parametrize("port", ["-1", "65536"])

@@ -8,6 +8,7 @@ import time
 import pytest
 
 from antiphon.cli.times import parse_time
+from tests.support.tables import table
 
 
 @pytest.mark.parametrize(
@@ -24,7 +25,7 @@ def test_a_date_is_a_local_time(monkeypatch: pytest.MonkeyPatch) -> None:
     assert parse_time("2026-11-16T01:00") == 1_794_787_200 + 3600
 
 
-@pytest.mark.parametrize("text", ["", "7", "d", "7y", "yesterday", "2026-13-01", "9999999d"])
+@table("text", ["", "7", "d", "7y", "yesterday", "2026-13-01", "9999999d"])
 def test_anything_else_is_explained(text: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError, match="is not an age"):
         parse_time(text)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from antiphon.cli.main import main
-from antiphon.engine.tracing import DOLLAR
+from antiphon.engine.accounting import DOLLAR
 from antiphon.store.sqlite.store import SQLiteStore
 from antiphon.store.usage.usage_table import COUNTS, Counts, UsageKey
 from tests.support.commands import Screen

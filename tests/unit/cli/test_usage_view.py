@@ -5,11 +5,11 @@ from __future__ import annotations
 import io
 from typing import Any
 
-import pytest
 from rich.console import Console
 
 from antiphon.cli.usage_view import draw_bar, format_cost, format_count, make_usage_table
 from antiphon.observe.usage import UsageColumn, UsageRow
+from tests.support.tables import table
 
 
 def row(**changes: Any) -> UsageRow:
@@ -56,7 +56,7 @@ def test_a_narrow_terminal_keeps_names_requests_and_cost() -> None:
     assert only.split()[header.split().index("cost")] == "$1.00"
 
 
-@pytest.mark.parametrize(
+@table(
     ("count", "text"),
     [
         (0, "0"),
@@ -71,7 +71,7 @@ def test_counts_have_three_digits(count: int, text: str) -> None:
     assert format_count(count) == text
 
 
-@pytest.mark.parametrize(
+@table(
     ("changes", "text"),
     [
         ({"cost": 0.0}, "$0.00"),

@@ -17,6 +17,7 @@ from antiphon.config import (
 from antiphon.engine.routing import make_router
 from antiphon.errors import ConfigError
 from antiphon.providers.registry import build_providers
+from tests.support.tables import table
 
 ENVIRONMENT = {"ALICE_KEY": "alice-secret", "DEEPSEEK_API_KEY": "deepseek-secret", "EMPTY": ""}
 FILE = """\
@@ -100,7 +101,7 @@ def test_an_empty_file_means_the_defaults() -> None:
     assert config.store == Config().store
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "message"),
     [
         ("[sever]\nport = 1", "antiphon.toml:1: sever: unknown key; did you mean 'server'?"),
@@ -137,7 +138,7 @@ def test_an_unknown_key_at_any_depth_is_rejected_with_a_suggestion(text: str, me
     assert error_message(text) == message
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "message"),
     [
         ('[server]\nport = "80"', "2: server.port: must be an integer, not a string"),
@@ -234,7 +235,7 @@ def test_invalid_toml_is_rejected_with_its_line(text: str, place: str) -> None:
     assert "at line" not in problem
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "message"),
     [
         (

@@ -17,17 +17,19 @@ from antiphon.core.client_profile import (
     name_software,
     resolve_profile,
 )
+from antiphon.core.deltas import Delta, Finish, ItemEnd, Reasoning, Refusal, Text
 from antiphon.core.diagnostic import Decision
 from antiphon.core.faults.classify import classify
-from antiphon.core.filters.refusal_text import RefusalTextFilter
-from antiphon.core.stream.deltas import Delta, Finish, ItemEnd, Reasoning, Refusal, Text
+from antiphon.core.filters.simple_filters import RefusalTextFilter
+from tests.support.filters import DrivenFilter
+from tests.support.tables import table
 
 CODEX = PROFILES["codex"]
 
 # --- recognition ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@table(
     ("originator", "user_agent", "name"),
     [
         ("codex_exec", "codex_exec/0.166.0 (Debian 12; x86_64)", "codex"),
@@ -84,13 +86,13 @@ def test_configured_overrides_replace_fields_of_a_profile(
 # --- statuses -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("status", [401, 403, 404, 405, 409, 413, 415, 422])
+@table("status", [401, 403, 404, 405, 409, 413, 415, 422])
 def test_a_permanent_error_is_a_400_for_clients_that_retry_other_statuses(status: int) -> None:
     assert CODEX.status(status) == 400
     assert OTHER.status(status) == status
 
 
-@pytest.mark.parametrize("status", [200, 400, 408, 426, 429, 500, 502, 503, 504])
+@table("status", [200, 400, 408, 426, 429, 500, 502, 503, 504])
 def test_other_statuses_are_the_same_for_every_client(status: int) -> None:
     assert (CODEX.status(status), OTHER.status(status)) == (status, status)
 
@@ -107,7 +109,7 @@ def test_a_permanent_fault_has_a_final_code_for_clients_that_retry_other_codes(s
     assert OTHER.code(fault) == fault.public_code
 
 
-@pytest.mark.parametrize("status", [402, 408, 413, 429, 500, 503, 529])
+@table("status", [402, 408, 413, 429, 500, 503, 529])
 def test_other_codes_are_the_same_for_every_client(status: int) -> None:
     fault = classify(status, {}, b"")
     assert CODEX.code(fault) == OTHER.code(fault) == fault.public_code
@@ -137,39 +139,40 @@ def test_a_keepalive_comment_names_the_client() -> None:
 # --- refusals -------------------------------------------------------------------------------------
 
 
-def filter_all(refusal_filter: RefusalTextFilter, *deltas: Delta) -> list[Delta]:
+def filter_all(refusal_filter: DrivenFilter, *deltas: Delta) -> list[Delta]:
     passed = [each for delta in deltas for each in refusal_filter.feed(delta)]
     return passed + refusal_filter.close(final=True)
 
 
 def test_a_refusal_becomes_text_with_one_diagnostic() -> None:
-    refusal_filter = RefusalTextFilter(CODEX)
+    refusal_filter = DrivenFilter(RefusalTextFilter(CODEX))
     assert filter_all(refusal_filter, Refusal("I can"), Refusal("not.")) == [
         Text("I can"),
         Text("not."),
     ]
     [diagnostic] = refusal_filter.diagnostics
     assert (diagnostic.code, diagnostic.subject) == ("client.refusal_as_text", "codex")
-    refusal_filter.diagnostics = ()
+    refusal_filter.take_diagnostics()
     assert filter_all(refusal_filter, Refusal(" Sorry.")) == [Text(" Sorry.")]
     assert refusal_filter.diagnostics == ()
     assert refusal_filter.follow_up is None
 
 
 def test_without_a_refusal_nothing_changes() -> None:
-    refusal_filter = RefusalTextFilter(CODEX)
+    refusal_filter = DrivenFilter(RefusalTextFilter(CODEX))
     deltas: list[Delta] = [Reasoning("Hm."), Text("Yes"), Text("."), Finish("stop")]
     assert filter_all(refusal_filter, *deltas) == deltas
     assert refusal_filter.diagnostics == ()
 
 
 def test_a_refusal_is_a_separate_message() -> None:
-    passed = filter_all(RefusalTextFilter(CODEX), Text("Let me see."), Refusal("No."), Text("But:"))
+    subject = DrivenFilter(RefusalTextFilter(CODEX))
+    passed = filter_all(subject, Text("Let me see."), Refusal("No."), Text("But:"))
     assert passed == [Text("Let me see."), ItemEnd(), Text("No."), ItemEnd(), Text("But:")]
 
 
 def test_an_empty_refusal_is_ignored() -> None:
-    refusal_filter = RefusalTextFilter(CODEX)
+    refusal_filter = DrivenFilter(RefusalTextFilter(CODEX))
     assert filter_all(refusal_filter, Text("a"), Refusal(""), Text("b")) == [
         Text("a"),
         Refusal(""),
@@ -178,7 +181,7 @@ def test_an_empty_refusal_is_ignored() -> None:
     assert refusal_filter.diagnostics == ()
 
 
-@pytest.mark.parametrize(
+@table(
     ("originator", "user_agent", "software"),
     [
         ("", "", ""),

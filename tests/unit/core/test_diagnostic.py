@@ -5,7 +5,14 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from antiphon.core.diagnostic import HEADER_LIMIT, Code, Decision, Diagnostic, diagnostics_header
+from antiphon.core.diagnostic import (
+    HEADER_LIMIT,
+    Code,
+    Decision,
+    Diagnostic,
+    bound_diagnostics,
+    diagnostics_header,
+)
 from antiphon.core.history.steps import HistoryCode
 
 PAGE = Path(__file__).parents[3] / "docs" / "diagnostics.md"
@@ -41,6 +48,22 @@ def test_the_same_code_is_named_once_and_counted_every_time() -> None:
 def test_client_text_cannot_break_out_of_the_header() -> None:
     header = diagnostics_header([diagnostic("param.unknown", "größe\r\nset-cookie: a=b,c;d")])
     assert header == "1; codes=param.unknown:gr__e__set-cookie__a_b_c_d"
+
+
+def test_a_long_subject_is_shortened() -> None:
+    assert diagnostics_header([diagnostic(Code.PARAM_UNKNOWN, "x" * 5000)]) == (
+        "1; codes=param.unknown:" + "x" * 80
+    )
+
+
+def test_the_number_of_diagnostics_is_bounded_and_the_others_are_counted() -> None:
+    found = [diagnostic(Code.PARAM_UNKNOWN, f"f{number}") for number in range(5100)]
+    *kept, omitted = bound_diagnostics(found)
+    assert kept == found[:100]
+    assert (omitted.code, omitted.message) == (
+        "diagnostics.omitted",
+        "5,000 more diagnostics are left out.",
+    )
 
 
 def test_a_long_header_ends_with_a_complete_code() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from antiphon.dialects.data_url import (
     DataURL,
     decode_base64,
@@ -11,9 +9,10 @@ from antiphon.dialects.data_url import (
     parse_bare_pdf,
     parse_data_url,
 )
+from tests.support.tables import table
 
 
-@pytest.mark.parametrize(
+@table(
     ("url", "expected"),
     [
         ("data:image/png;base64,AQI=", DataURL("image/png", "AQI=")),
@@ -33,7 +32,7 @@ def test_a_bare_pdf_is_recognised_by_its_first_bytes() -> None:
     assert parse_bare_pdf("AQI=") is None
 
 
-@pytest.mark.parametrize(
+@table(
     ("payload", "content", "text"),
     [
         ("w6k=", "é".encode(), "é"),

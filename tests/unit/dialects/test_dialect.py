@@ -8,9 +8,10 @@ from antiphon.dialects.chat.quirks import PLAIN
 from antiphon.dialects.dialect import DIALECTS, build, resolve
 from antiphon.dialects.gemini.quirks import GeminiQuirks
 from antiphon.errors import UnknownDialect
+from tests.support.tables import table
 
 
-@pytest.mark.parametrize("name", DIALECTS)
+@table("name", DIALECTS)
 def test_a_dialect_is_found_by_its_name(name: str) -> None:
     assert resolve(name) is DIALECTS[name]
 
@@ -23,7 +24,7 @@ def test_an_unknown_name_is_an_error() -> None:
         build("morse", quirks=PLAIN)
 
 
-@pytest.mark.parametrize("name", DIALECTS)
+@table("name", DIALECTS)
 def test_without_quirks_the_shared_dialect_is_used(name: str) -> None:
     assert build(name) is DIALECTS[name]
 

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from antiphon.core.stream.deltas import Delta, Extra, Failure, Text
+from antiphon.core.deltas import Delta, Extra, Failure, Text
 from antiphon.dialects.json_input import (
     UNREADABLE,
     decode_body,
@@ -17,7 +17,7 @@ from antiphon.dialects.json_input import (
     find_error,
     nonempty_string,
 )
-from antiphon.wire.sse import Frame
+from antiphon.framing.sse import Frame
 
 decode = msgspec.json.Decoder().decode
 DEEP = b"[" * 100_000

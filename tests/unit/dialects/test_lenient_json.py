@@ -7,10 +7,11 @@ import json
 import msgspec
 import pytest
 
-from antiphon.dialects.lenient_json import repair_json
+from antiphon.dialects.json_input import repair_json
+from tests.support.tables import table
 
 
-@pytest.mark.parametrize(
+@table(
     ("data", "document"),
     [
         (b'{"a":"\\ud83d"}', {"a": "\ufffd"}),

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from antiphon.core.history.steps import ImagePart, MessageStep, Part, RefusalPart, Step, TextPart
+from antiphon.core.items import Document
 from antiphon.dialects.message_writer import (
     join_text,
     leading_instructions,
     resumes_without_reasoning,
 )
-from antiphon.wire.items import Document
 
 
 def message(role: str, *blocks: str) -> Document:

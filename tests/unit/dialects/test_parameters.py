@@ -9,6 +9,7 @@ import pytest
 
 from antiphon.core.plan.plan import Outbound
 from antiphon.dialects.dialect import DIALECTS, resolve
+from tests.support.tables import table
 
 CHAT = resolve("chat")
 
@@ -84,7 +85,7 @@ def test_the_conversation_keeps_its_bytes() -> None:
     assert changed.body == b'{"messages":[{"n": 1.50, "big":12345678901234567890}]}'
 
 
-@pytest.mark.parametrize(
+@table(
     ("dialect", "conversation"),
     [
         (name, {"gemini": "contents", "responses": "input"}.get(name, "messages"))

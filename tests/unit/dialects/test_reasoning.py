@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from antiphon.core.capabilities import ReplayReasoning
+from antiphon.core.deltas import ReasoningState
 from antiphon.core.history.steps import MessageStep, ReasoningStep, Step
-from antiphon.core.plan.plan import Plan, ReplayReasoning
-from antiphon.core.stream.deltas import ReasoningState
+from antiphon.core.plan.plan import Plan
 from antiphon.dialects.reasoning import (
     reasoning_states,
     reasoning_text,

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
-
-from antiphon.core.stream.deltas import ServiceTier
+from antiphon.core.deltas import ServiceTier
 from antiphon.dialects.service_tier import read_service_tier
+from tests.support.tables import table
 
 
-@pytest.mark.parametrize(
+@table(
     ("reported", "tier"),
     [
         ("default", "default"),
@@ -24,6 +23,6 @@ def test_a_tier_has_its_name_of_the_api(reported: str, tier: str) -> None:
     assert list(read_service_tier(reported)) == [ServiceTier(tier)]
 
 
-@pytest.mark.parametrize("reported", [None, "", "auto", "provisioned", 7, {"type": "flex"}])
+@table("reported", [None, "", "auto", "provisioned", 7, {"type": "flex"}])
 def test_a_value_that_names_no_tier_is_not_reported(reported: object) -> None:
     assert list(read_service_tier(reported)) == []

@@ -8,7 +8,8 @@ import msgspec
 import pytest
 
 from antiphon.core.history.steps import MessageStep, TextPart
-from antiphon.core.plan.plan import Plan, ToolDeclaration
+from antiphon.core.plan.plan import Plan
+from antiphon.core.tools.declaration import ToolDeclaration
 from antiphon.dialects.anthropic.dialect import AnthropicDialect
 from antiphon.dialects.anthropic.quirks import AnthropicQuirks
 from antiphon.dialects.dialect import DIALECTS, resolve

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from msgspec import Raw
 
-from antiphon.core.stream.deltas import Extra
+from antiphon.core.deltas import Extra
 from antiphon.dialects.tool_call_json import NativeCall, read_calls
+from tests.support.tables import table
 
 
 @pytest.mark.parametrize("raw", [b"null", b"[]", b""])
@@ -14,7 +15,7 @@ def test_an_absent_field_has_no_calls(raw: bytes) -> None:
     assert read_calls(Raw(raw)) == []
 
 
-@pytest.mark.parametrize(
+@table(
     ("arguments", "text"),
     [
         (b'{"x": 1e2,  "y":"\\u00e9"}', '{"x": 1e2,  "y":"\\u00e9"}'),

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from antiphon.core.stream.deltas import Delta, Start, Text, Usage
+from antiphon.core.deltas import Delta, Start, Text, Usage
 from antiphon.dialects.chat.decode import ChatDecoder
-from antiphon.wire.sse import Frame
+from antiphon.framing.sse import Frame
+from tests.support.tables import table
 
 
 def feed(chunk: dict[str, Any]) -> list[Delta]:
@@ -24,7 +25,7 @@ def feed(chunk: dict[str, Any]) -> list[Delta]:
 LOGPROB = {"token": "a", "logprob": -1, "bytes": [97], "top_logprobs": []}
 
 
-@pytest.mark.parametrize(
+@table(
     ("logprobs", "expected"),
     [
         (None, ()),
@@ -52,7 +53,7 @@ def test_logprobs_have_every_member_that_clients_require(
 # Usage
 
 
-@pytest.mark.parametrize(
+@table(
     ("usage", "expected"),
     [
         (

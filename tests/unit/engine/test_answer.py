@@ -13,25 +13,26 @@ import pytest
 
 from antiphon.config import StoreConfig
 from antiphon.core.diagnostic import Code, Decision, Diagnostic
+from antiphon.core.events import Created, Failed, InProgress
 from antiphon.core.faults.classify import classify
 from antiphon.core.history.capsule import Unopened
-from antiphon.core.planning.make_plan import make_plan
+from antiphon.core.plan.planner import PlanInputs, Planner
+from antiphon.core.response import Response
 from antiphon.engine.answer import Answer
 from antiphon.engine.fault_report import log_fields
 from antiphon.engine.routing import Target
-from antiphon.engine.services import Caller, PreparedRequest, Services
+from antiphon.engine.services import Caller, Prepared, Services
 from antiphon.engine.tracing import RunTrace
+from antiphon.engine.turns import SaveInStore
 from antiphon.errors import StoreError
-from antiphon.pipeline.log import Entry
-from antiphon.pipeline.stage import terminal
 from antiphon.server.wiring import open_engine
-from antiphon.store.memory import MemoryStore
+from antiphon.stages.log import Entry
+from antiphon.stages.stage import terminal
+from antiphon.store.sqlite.store import SQLiteStore
 from antiphon.store.store import Turn
-from antiphon.wire.events import Created, Failed, InProgress
-from antiphon.wire.request import Request
-from antiphon.wire.response import Response
 from tests.support.gateways import replaced, settings
 from tests.support.outbound_requests import configured
+from tests.support.request_body import parse_body
 from tests.support.upstream import HELLO, HELLO_WORLD, chunk, frame, whole_answer
 
 WHOLE = json.dumps(whole_answer("Hello, world")).encode()
@@ -43,43 +44,38 @@ IGNORED = Diagnostic(
 )
 
 
-class FullStore(MemoryStore):
+class FullStore(SQLiteStore):
     """A store that cannot save."""
 
     async def save(self, turn: Turn, *, conversation_id: str | None = None) -> None:
         raise StoreError("the disk is full")
 
 
-def prepare(locale: str = "en", **fields: Any) -> PreparedRequest:
-    request = Request.parse(json.dumps({"model": "m", "input": "Hello?", **fields}).encode())
-    plan = make_plan(
-        request,
-        [],
-        provider=TARGET.provider.name,
-        model="m",
-        capabilities=TARGET.capabilities,
-    )
+def prepare(locale: str = "en", **fields: Any) -> Prepared:
+    request = parse_body(json.dumps({"model": "m", "input": "Hello?", **fields}).encode())
     response = Response(id="resp_1", created_at=0, model="m")
     caller = Caller("alice", "req_1", locale=locale)
-    return PreparedRequest(
-        request,
-        caller,
-        response,
-        (TARGET,),
-        {TARGET.name: plan},
-        lambda _: Unopened.FOREIGN,
-        lambda target, modes: plan,
+    planner = Planner(request, PlanInputs())
+    return Prepared(
+        request=request,
+        caller=caller,
+        response=response,
+        targets=(TARGET,),
+        planner=planner,
+        first_plan=planner.plan(TARGET),
+        unseal=lambda _: Unopened.FOREIGN,
     )
 
 
 class Subject:
     """An answer on the services of a real engine, and the log."""
 
-    def __init__(self, services: Services, prepared: PreparedRequest, log: list[Entry]) -> None:
+    def __init__(self, services: Services, prepared: Prepared, log: list[Entry]) -> None:
         trace = RunTrace(services.tracer, prepared.facts(), lambda: 1.0)
         self.store = services.store
         self.log = log
-        self.answer = Answer(services, prepared, trace, TARGET)
+        save = SaveInStore(services.store, None)
+        self.answer = Answer(services, prepared, trace, TARGET, save)
 
     def log_of(self, event: str) -> list[dict[str, Any]]:
         return [dict(entry.facts) for entry in self.log if entry.event == event]
@@ -94,7 +90,7 @@ async def open_answer(
     async with open_engine(config, {}, log.append) as engine:
         services = engine.services
         if full:
-            services = dataclasses.replace(services, store=FullStore(now=lambda: 0))
+            services = dataclasses.replace(services, store=FullStore(None, now=lambda: 0))
         yield Subject(services, prepare(**fields), log)
 
 
@@ -114,9 +110,9 @@ async def test_a_whole_answer_may_be_json_or_a_stream(tmp_path: Path, body: byte
 async def test_there_is_no_output_before_the_first_text(tmp_path: Path) -> None:
     async with open_answer(tmp_path) as subject:
         answer = subject.answer
-        answer.early += answer.bridge.feed(HELLO[0])
+        answer.early += answer.translation.feed(HELLO[0])
         before = answer.has_output
-        answer.early += answer.bridge.feed(HELLO[1])
+        answer.early += answer.translation.feed(HELLO[1])
         assert (before, answer.has_output) == (False, True)
         assert answer.fault_without_output(answer.early) is None
 
@@ -124,7 +120,7 @@ async def test_there_is_no_output_before_the_first_text(tmp_path: Path) -> None:
 async def test_a_stream_that_ends_without_output_is_a_fault(tmp_path: Path) -> None:
     async with open_answer(tmp_path) as subject:
         answer = subject.answer
-        events = answer.bridge.feed(SILENT_END) + answer.bridge.close()
+        events = answer.translation.feed(SILENT_END) + answer.translation.close()
         fault = answer.fault_without_output(events)
         assert fault is not None
         assert fault.retryable
@@ -134,21 +130,21 @@ async def test_an_answer_that_was_begun_early_is_begun_once(tmp_path: Path) -> N
     async with open_answer(tmp_path) as subject:
         answer = subject.answer
         assert [type(event) for event in answer.start()] == [Created, InProgress]
-        answer.use_target(TARGET)  # a retry
-        events = answer.bridge.feed(b"".join(HELLO_WORLD)) + answer.bridge.close()
+        answer.use_target(TARGET, answer.plan)  # a retry
+        events = answer.translation.feed(b"".join(HELLO_WORLD)) + answer.translation.close()
         assert not any(isinstance(event, Created | InProgress) for event in events)
 
 
 async def test_a_retry_drops_the_events_and_the_fault_of_the_attempt_before(tmp_path: Path) -> None:
     async with open_answer(tmp_path) as subject:
         answer = subject.answer
-        answer.early += answer.bridge.feed(HELLO[0])
-        before = answer.bridge
+        answer.early += answer.translation.feed(HELLO[0])
+        before = answer.translation
         answer.fault = BUSY
-        answer.use_target(TARGET)
+        answer.use_target(TARGET, answer.plan)
         after: Answer = answer  # the type checker still assumes the fault
         assert (after.early, after.fault) == ([], None)
-        assert answer.bridge is not before
+        assert answer.translation is not before
 
 
 # Storing
@@ -187,7 +183,7 @@ async def test_an_answer_that_failed_by_its_finish_reason_is_logged_with_the_rea
     async with open_answer(tmp_path) as subject:
         answer = subject.answer
         body = HELLO[0] + HELLO[1] + ending
-        await answer.release(answer.bridge.feed(body) + answer.bridge.close())
+        await answer.release(answer.translation.feed(body) + answer.translation.close())
         answer.close()
         [entry] = subject.log_of("response.failed")
         assert entry["reason"]
@@ -196,7 +192,7 @@ async def test_an_answer_that_failed_by_its_finish_reason_is_logged_with_the_rea
 async def test_an_unexpected_error_ends_the_answer_once(tmp_path: Path) -> None:
     async with open_answer(tmp_path) as subject:
         answer = subject.answer
-        await answer.release(answer.bridge.feed(b"".join(HELLO)))
+        await answer.release(answer.translation.feed(b"".join(HELLO)))
         events = await answer.end_with(answer.report_bug(ValueError("a bug")))
         assert isinstance(events[-1], Failed)
         events = await answer.end_with(answer.report_bug(ValueError("again")))
@@ -213,7 +209,7 @@ async def test_diagnostics_of_the_answer_follow_those_of_the_plan(tmp_path: Path
         answer = subject.answer
         answer.add_diagnostic(IGNORED)
         assert [each.code for each in answer.diagnostics] == ["param.unknown", "param.ignored"]
-        answer.use_target(TARGET)
+        answer.use_target(TARGET, answer.plan)
         assert [each.code for each in answer.diagnostics] == ["param.unknown", "param.ignored"]
 
 

@@ -13,7 +13,9 @@ import pytest
 from msgspec import structs
 
 from antiphon.config import TimeoutConfig
+from antiphon.core.deltas import ReasoningState
 from antiphon.core.faults.classify import classify
+from antiphon.core.filters.filter import FollowUp
 from antiphon.core.history.capsule import Sealer
 from antiphon.core.history.steps import (
     MessageStep,
@@ -22,17 +24,15 @@ from antiphon.core.history.steps import (
     ToolCallStep,
     ToolResultStep,
 )
-from antiphon.core.plan.follow_up import FollowUp
+from antiphon.core.plan.next_round import FinishedRound
 from antiphon.core.plan.plan import Outbound, Plan
-from antiphon.core.planning.next_round import FinishedRound
-from antiphon.core.stream.deltas import ReasoningState
 from antiphon.engine.attempt import Attempt, RequestEncoding
-from antiphon.engine.rejected_modes import ModeFallback, RejectedModes
-from antiphon.engine.rejected_parameters import RejectedParameters
+from antiphon.engine.rejections import ModeFallback, RejectedModes, RejectedParameters
 from antiphon.engine.routing import Target
 from antiphon.engine.upstream import EchoUpstream, HTTPUpstream
 from antiphon.errors import UpstreamError
 from tests.support.outbound_requests import configured, make_request_plan
+from tests.support.plans import FixedPlanner
 from tests.support.upstream import (
     HELLO,
     Connection,
@@ -52,10 +52,17 @@ OUTBOUND = Outbound(path="/chat/completions", body=b"{}")
 
 def encoding(rejected: RejectedParameters | None = None, **request: Any) -> RequestEncoding:
     plan = make_request_plan(TARGET.provider, TARGET.model, **request)
-    plans = {TARGET.name: plan}
-    modes = ModeFallback(plans, lambda target, modes: plan, RejectedModes(), lambda: 0.0)
-    unseal = partial(SEALER.open, "local")
-    return RequestEncoding(plans, rejected or RejectedParameters(), unseal, True, modes)
+    return encode_plan(plan, rejected)
+
+
+def encode_plan(plan: Plan, rejected: RejectedParameters | None = None) -> RequestEncoding:
+    return RequestEncoding(
+        planner=FixedPlanner(plan),
+        rejected=rejected or RejectedParameters(),
+        unseal=partial(SEALER.open, "local"),
+        stream=True,
+        modes=ModeFallback(RejectedModes(), lambda: 0.0),
+    )
 
 
 def encode(subject: RequestEncoding) -> tuple[Plan, dict[str, Any]]:
@@ -75,12 +82,10 @@ def test_the_request_is_encoded_as_planned() -> None:
 
 def test_the_text_of_a_large_request_is_measured_where_it_is_encoded() -> None:
     """In the worker thread: at the end of the answer it would delay other requests."""
-    subject = encoding(input="é" * 5)
-    assert encode(subject)[0].input_bytes is None
-    subject.plans = {
-        name: structs.replace(each, is_large=True) for name, each in subject.plans.items()
-    }
-    assert encode(subject)[0].input_bytes == 10
+    plan = make_request_plan(TARGET.provider, TARGET.model, input="é" * 5)
+    assert encode(encode_plan(plan))[0].input_bytes is None
+    large = structs.replace(plan, is_large=True)
+    assert encode(encode_plan(large))[0].input_bytes == 10
 
 
 def test_only_an_invalid_request_names_a_parameter() -> None:
@@ -126,10 +131,8 @@ def test_rejected_state_of_every_kind_is_left_out() -> None:
         MessageStep("user", (TextPart("[note]"),), native=native),
         ReasoningStep(text="Hm.", states=(ReasoningState("signed", "x"),)),
     )
-    subject = encoding()
-    subject.plans = {
-        name: structs.replace(plan, history=history) for name, plan in subject.plans.items()
-    }
+    planned = make_request_plan(TARGET.provider, TARGET.model)
+    subject = encode_plan(structs.replace(planned, history=history))
     subject.leave_out_state()
     plan, _ = encode(subject)
     note = MessageStep("user", (TextPart("[note]"),))
@@ -152,7 +155,7 @@ def test_a_finished_round_is_part_of_the_next_request() -> None:
 
 def test_a_target_takes_over_only_with_the_same_output_contract() -> None:
     subject = encoding()
-    plan = subject.plans[TARGET.name]
+    plan = subject.plan(TARGET)
     assert subject.can_take_over(TARGET, plan)
     contract = structs.replace(plan.contract, requested="json_object")
     assert not subject.can_take_over(TARGET, structs.replace(plan, contract=contract))

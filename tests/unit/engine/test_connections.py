@@ -22,6 +22,7 @@ from antiphon.engine.connections import (
 )
 from tests.support.raw_upstream import BODILESS, FRAMINGS, Framing, RawUpstream, raw_upstream
 from tests.support.shared_gateway import UVLOOP
+from tests.support.tables import table
 from tests.support.tls import make_contexts
 from tests.support.waiting import LIMIT_S, until
 
@@ -75,9 +76,9 @@ PARTS: Mapping[str, Callable[[bytes], bytes]] = {
 }
 
 
-@pytest.mark.parametrize("part", PARTS)
-@pytest.mark.parametrize("arrival", ARRIVALS)
-@pytest.mark.parametrize("framing", FRAMINGS)
+@table("part", PARTS)
+@table("arrival", ARRIVALS)
+@table("framing", FRAMINGS)
 async def test_bytes_after_an_answer_never_reach_the_next_request(
     framing: str, arrival: str, part: str
 ) -> None:
@@ -89,8 +90,8 @@ async def test_bytes_after_an_answer_never_reach_the_next_request(
         assert len(server.connections) == 2
 
 
-@pytest.mark.parametrize("part", [name for name in PARTS if name != "a line end"])
-@pytest.mark.parametrize("framing", FRAMINGS)
+@table("part", [name for name in PARTS if name != "a line end"])
+@table("framing", FRAMINGS)
 async def test_bytes_in_the_segment_that_ends_an_answer_never_reach_the_next_request(
     framing: str, part: str
 ) -> None:
@@ -108,8 +109,8 @@ async def test_bytes_in_the_segment_that_ends_an_answer_never_reach_the_next_req
         assert len(server.connections) == 2
 
 
-@pytest.mark.parametrize("arrival", ARRIVALS)
-@pytest.mark.parametrize("bodiless", BODILESS)
+@table("arrival", ARRIVALS)
+@table("bodiless", BODILESS)
 async def test_bytes_after_an_answer_without_a_body_never_reach_the_next_request(
     bodiless: str, arrival: str
 ) -> None:
@@ -124,7 +125,7 @@ async def test_bytes_after_an_answer_without_a_body_never_reach_the_next_request
         assert await ask(client, server.url) == b"answer 2"
 
 
-@pytest.mark.parametrize("bodiless", BODILESS)
+@table("bodiless", BODILESS)
 async def test_an_answer_behind_one_without_a_body_never_reaches_the_next_request(
     bodiless: str,
 ) -> None:
@@ -159,7 +160,7 @@ async def test_the_end_of_an_idle_connection_is_noticed_before_it_is_used() -> N
         assert await ask(client, server.url) == b"answer 2"
 
 
-@pytest.mark.parametrize("framing", [*FRAMINGS])
+@table("framing", [*FRAMINGS])
 async def test_a_connection_without_late_bytes_is_used_again(framing: str) -> None:
     async with raw_upstream(numbered(FRAMINGS[framing])) as server, session() as client:
         for number in range(1, 6):

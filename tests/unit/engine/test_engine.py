@@ -11,15 +11,16 @@ from typing import Any
 import pytest
 
 from antiphon.config import CompatibilityConfig, ProviderConfig, StoreConfig
+from antiphon.core.items import FunctionCall, Message, OutputText
+from antiphon.core.request import Request
+from antiphon.core.response import Response
 from antiphon.engine.engine import Engine
 from antiphon.engine.run import State
 from antiphon.engine.services import Caller
 from antiphon.errors import InvalidRequest, UpstreamError
 from antiphon.server.wiring import open_engine
-from antiphon.wire.items import FunctionCall, Message, OutputText
-from antiphon.wire.request import Request
-from antiphon.wire.response import Response
 from tests.support.gateways import replaced, settings
+from tests.support.request_body import parse_body
 from tests.support.traces import read_trace
 
 CALLER = Caller("alice", "req_1")
@@ -27,7 +28,7 @@ CALLER = Caller("alice", "req_1")
 
 def request(**fields: Any) -> Request:
     body = {"model": "echo/echo", "input": "Hello", **fields}
-    return Request.parse(json.dumps(body).encode())
+    return parse_body(json.dumps(body).encode())
 
 
 @asynccontextmanager

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -11,22 +10,24 @@ from hypothesis import strategies as st
 
 from antiphon.core.faults.classify import classify
 from antiphon.core.faults.fault import ProviderFault
-from antiphon.core.plan.plan import Plan, ToolChoice
-from antiphon.core.planning.make_plan import make_plan
+from antiphon.core.plan.plan import Plan
+from antiphon.core.plan.planner import Modes, PlanInputs, Planner
 from antiphon.core.structured_output.contract import OutputContract
-from antiphon.engine.rejected_modes import (
+from antiphon.core.tools.declaration import ToolChoice
+from antiphon.engine.rejections import (
     REMEMBERED_S,
     ModeFallback,
-    Modes,
+    ModeRejection,
     RejectedModes,
     find_named_mode,
     guess_mode,
     says_nothing,
 )
 from antiphon.engine.routing import Target
-from antiphon.wire.request import Request
 from tests.support.limited_servers import VALIDATION_ERROR
 from tests.support.outbound_requests import configured
+from tests.support.request_body import parse_body
+from tests.support.tables import table
 
 TARGET = Target(configured("chat"), "m")
 FORCED = frozenset({"required", "function"})
@@ -114,7 +115,7 @@ def test_other_faults_reject_no_mode(status: int) -> None:
     assert find_named_mode(SCHEMA, refusal("response_format", status)) is None
 
 
-@pytest.mark.parametrize(
+@table(
     ("fault", "expected"),
     [
         (SILENT, True),
@@ -141,51 +142,61 @@ def test_a_guess_names_the_forced_call_or_else_the_schema() -> None:
 # One request
 
 
-def fallback(rejected: RejectedModes, **body: Any) -> ModeFallback:
-    request = Request.parse(json.dumps({"model": "m", "input": "Hello", **body}).encode())
+class Subject:
+    """One request with a JSON schema, which is planned again for each rejection."""
 
-    def replan(target: Target, modes: Modes) -> Plan:
-        capabilities = target.capabilities.without(modes)
-        return make_plan(request, [], provider="p", model="m", capabilities=capabilities)
+    def __init__(self, rejected: RejectedModes) -> None:
+        body = {"model": "m", "input": "Hello", "text": {"format": FORM}}
+        self._planner = Planner(parse_body(json.dumps(body).encode()), PlanInputs())
+        self.modes = ModeFallback(rejected, lambda: 0.0)
+        self.avoided: Modes = frozenset()
 
-    return ModeFallback({TARGET.name: replan(TARGET, frozenset())}, replan, rejected, lambda: 0.0)
+    @property
+    def plan(self) -> Plan:
+        return self._planner.plan(TARGET, self.avoided)
+
+    def find(self, fault: ProviderFault) -> ModeRejection | None:
+        return self.modes.find(TARGET, self.plan, fault)
+
+    def avoid(self, rejection: ModeRejection) -> None:
+        self.avoided |= self.modes.avoid(TARGET, rejection)
 
 
 def test_a_mode_is_remembered_only_after_the_request_without_it_has_succeeded() -> None:
     rejected = RejectedModes()
-    subject = fallback(rejected, text={"format": FORM})
-    found = subject.find(TARGET, refusal(VALIDATION_ERROR, 500))
+    subject = Subject(rejected)
+    found = subject.find(refusal(VALIDATION_ERROR, 500))
     assert found is not None
-    subject.avoid(TARGET, found)
-    assert subject.plans[TARGET.name].contract.tool is not None
+    subject.avoid(found)
+    assert subject.plan.contract.tool is not None
     assert rejected.known == {}
-    subject.remember(TARGET)
+    subject.modes.remember(TARGET)
     assert rejected.of(TARGET.name, 0.0) == {"json_schema"}
 
 
 def test_a_guess_needs_the_same_fault_twice_and_is_made_once() -> None:
-    subject = fallback(RejectedModes(), text={"format": FORM})
-    assert subject.find(TARGET, SILENT) is None
-    assert subject.find(TARGET, refusal("busy", 503)) is None
-    assert subject.find(TARGET, SILENT) is None
-    guess = subject.find(TARGET, SILENT)
+    subject = Subject(RejectedModes())
+    assert subject.find(SILENT) is None
+    assert subject.find(refusal("busy", 503)) is None
+    assert subject.find(SILENT) is None
+    guess = subject.find(SILENT)
     assert guess is not None
-    subject.avoid(TARGET, guess)
-    contract = subject.plans[TARGET.name].contract
+    subject.avoid(guess)
+    contract = subject.plan.contract
     assert (contract.asked, contract.tool) == ("json_object", None)
-    assert subject.find(TARGET, SILENT) is None
+    assert subject.find(SILENT) is None
 
 
 @given(st.lists(st.sampled_from(["response_format", "tool_choice"]), max_size=12))
 def test_any_sequence_of_rejections_ends_with_a_plain_request(names: list[str]) -> None:
-    subject = fallback(RejectedModes(), text={"format": FORM})
+    subject = Subject(RejectedModes())
     changes = 0
     for name in (*names, *["response_format", "tool_choice"] * 4):
-        found = subject.find(TARGET, refusal(f"{name} is not supported"))
+        found = subject.find(refusal(f"{name} is not supported"))
         if found is not None:
-            subject.avoid(TARGET, found)
+            subject.avoid(found)
             changes += 1
-    plan = subject.plans[TARGET.name]
+    plan = subject.plan
     assert (plan.contract.asked, plan.tool_choice.mode, plan.contract.tool) == (
         "text",
         "auto",
@@ -193,6 +204,16 @@ def test_any_sequence_of_rejections_ends_with_a_plain_request(names: list[str]) 
     )
     assert plan.contract.requested == "json_schema"
     assert changes <= 3
+
+
+def test_a_request_that_is_planned_again_avoids_what_others_found_meanwhile() -> None:
+    rejected = RejectedModes()
+    subject = Subject(rejected)
+    found = subject.find(refusal("response_format is not supported"))
+    assert found is not None
+    rejected.learn(TARGET.name, "function", 0.0)
+    subject.avoid(found)
+    assert subject.avoided == {"json_schema", "function"}
 
 
 # The registry

@@ -11,7 +11,8 @@ from antiphon.core.faults.classify import classify
 from antiphon.core.faults.fault import ProviderFault
 from antiphon.core.plan.plan import Outbound
 from antiphon.dialects.dialect import resolve
-from antiphon.engine.rejected_parameters import RejectedParameters, is_about_value, named_parameter
+from antiphon.engine.rejections import RejectedParameters, is_about_value, named_parameter
+from tests.support.tables import table
 
 CHAT = resolve("chat")
 
@@ -25,7 +26,7 @@ def refusal(message: str, param: str | None = None) -> ProviderFault:
     return classify(400, {}, json.dumps({"error": error}).encode())
 
 
-@pytest.mark.parametrize(
+@table(
     ("fault", "expected"),
     [
         (refusal("Unsupported parameter: 'top_p'"), "top_p"),

@@ -8,6 +8,7 @@ from antiphon.config import Config, ModelConfig, ProviderConfig
 from antiphon.engine.routing import Router, make_router
 from antiphon.errors import ConfigError, InvalidRequest
 from antiphon.providers.registry import build_providers
+from tests.support.tables import table
 
 KEYS = {"DEEPSEEK_API_KEY": "d", "ZHIPU_API_KEY": "z"}
 LOCAL = ProviderConfig(
@@ -83,9 +84,7 @@ def test_an_unknown_model_is_a_404_with_the_nearest_names() -> None:
     assert "Did you mean deepseek/deepseek-v4-pro" in error.message
 
 
-@pytest.mark.parametrize(
-    "name", ["gpt-5.5", "echo/nothing", "echo/", "/echo", "/", "nobody/echo", "*", "ECHO/echo"]
-)
+@table("name", ["gpt-5.5", "echo/nothing", "echo/", "/echo", "/", "nobody/echo", "*", "ECHO/echo"])
 def test_what_echo_does_not_have_is_a_404(name: str) -> None:
     assert refused(router(), name).wire_code == "model_not_found"
 

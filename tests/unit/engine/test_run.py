@@ -18,7 +18,10 @@ import pytest
 
 import antiphon
 from antiphon.config import AttemptConfig, StoreConfig
+from antiphon.core.events import Event
 from antiphon.core.plan.plan import Outbound
+from antiphon.core.request import Request
+from antiphon.core.response import Response
 from antiphon.engine.engine import Engine
 from antiphon.engine.health import ProviderHealth
 from antiphon.engine.run import State
@@ -26,27 +29,26 @@ from antiphon.engine.runtime import Runtime
 from antiphon.engine.services import Caller
 from antiphon.engine.upstream import EchoUpstream, UpstreamAnswer
 from antiphon.errors import UpstreamError
-from antiphon.pipeline.stage import terminal
 from antiphon.providers.registry import Provider
 from antiphon.server.wiring import open_engine
+from antiphon.stages.stage import terminal
 from antiphon.store.trace import reader
-from antiphon.wire.events import Event
-from antiphon.wire.request import Request
-from antiphon.wire.response import Response
 from tests.support.gateways import replaced, settings
+from tests.support.machines import counting_ids
+from tests.support.request_body import parse_body
 
 SOURCE = str(Path(antiphon.__file__).parent)
 CALLER = Caller("somebody", "req_1")
 # What the issue names; each must be among the calls at which a fault is injected.
 STEPS = {
-    "plan": "core/planning/make_plan.py:make_plan",
+    "plan": "core/plan/planner.py:plan",
     "encode": "dialects/chat/encode.py:encode",
     "open": "engine/attempt.py:open",
     "first byte": "engine/run.py:_read_first_output",
     "mid-stream": "engine/run.py:_read",
-    "filter": "core/filters/empty_answer.py:feed",
-    "stage": "pipeline/log.py:on_terminal",
-    "save": "store/memory.py:save",
+    "filter": "core/filters/simple_filters.py:feed",
+    "stage": "stages/log.py:on_terminal",
+    "save": "store/sqlite/store.py:save",
     "close": "engine/run.py:__aexit__",
 }
 # Inside `__aexit__`, the resource whose own release is interrupted may stay; no other may.
@@ -129,7 +131,8 @@ async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
     attempts = AttemptConfig(max_attempts=1, breaker_threshold=1, breaker_rest_s=0.0)
     store = StoreConfig(url="memory://")
     config = replaced(settings(tmp_path), attempts=attempts, store=store)
-    runtime = Runtime()
+    # Random ids are drawn in batches: a run that draws one would have another number of calls.
+    runtime = Runtime(new_id=counting_ids())
     async with open_engine(config, {}, lambda entry: None, runtime) as engine:
         upstream = CountedUpstream()
         engine.services = dataclasses.replace(engine.services, in_process=upstream)
@@ -180,7 +183,7 @@ async def test_an_exception_at_any_call_leaves_nothing_acquired(
     tmp_path: Path, *, stream: bool
 ) -> None:
     body = {"model": "echo/echo", "input": "Hello there", "stream": stream}
-    request = Request.parse(msgspec.json.encode(body))
+    request = parse_body(msgspec.json.encode(body))
     places: list[str] = []
     may_stay_open: set[str] = set()
     async with bench(tmp_path) as subject:
@@ -219,12 +222,22 @@ async def test_an_exception_at_any_call_leaves_nothing_acquired(
 
 _STREAM_ONLY = {"first byte", "mid-stream"}
 # The call that ends the trace row, and the clock that it reads.
-_TRACE_END = {"engine/answer.py:finish_trace", "engine/run.py:<lambda>"}
+_TRACE_END = {
+    "engine/answer.py:finish_trace",
+    "engine/answer.py:_finish_reason",
+    "engine/run.py:<lambda>",
+}
 
 
 def _interrupts_trace(injector: Injector) -> bool:
     """Whether the end of the trace row itself is interrupted, so that it cannot be written."""
-    files = ("engine/tracing.py", "store/trace/", "engine/runtime.py")
+    files = (
+        "engine/tracing.py",
+        "engine/report.py",
+        "engine/accounting.py",
+        "store/trace/",
+        "engine/runtime.py",
+    )
     in_files = injector.at.startswith(files) or injector.at in _TRACE_END
     return injector.at == STEPS["close"] or (injector.in_exit and in_files)
 
@@ -236,7 +249,7 @@ def unfinished(tmp_path: Path) -> set[str]:
 
 
 async def test_a_run_acquires_nothing_before_it_is_entered(tmp_path: Path) -> None:
-    request = Request.parse(b'{"model": "echo/echo", "input": "Hello"}')
+    request = parse_body(b'{"model": "echo/echo", "input": "Hello"}')
     async with bench(tmp_path) as subject:
         subject.open_circuit()
         run = await subject.engine.create(request, CALLER)
@@ -251,7 +264,7 @@ async def test_a_run_acquires_nothing_before_it_is_entered(tmp_path: Path) -> No
 
 
 async def test_a_run_that_is_left_early_releases_everything(tmp_path: Path) -> None:
-    request = Request.parse(b'{"model": "echo/echo", "input": "Hello there", "stream": true}')
+    request = parse_body(b'{"model": "echo/echo", "input": "Hello there", "stream": true}')
     async with bench(tmp_path) as subject:
         subject.open_circuit()
         async with await subject.engine.create(request, CALLER) as run:

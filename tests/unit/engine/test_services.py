@@ -6,12 +6,12 @@ import asyncio
 
 from antiphon.core.faults.fault import ProviderFault, shutdown_fault
 from antiphon.core.history.capsule import Unopened
-from antiphon.core.plan.plan import Plan
+from antiphon.core.plan.planner import PlanInputs, Planner
+from antiphon.core.response import Response
 from antiphon.engine.routing import Target
-from antiphon.engine.services import ActiveRuns, Caller, PreparedRequest
-from antiphon.wire.request import Request
-from antiphon.wire.response import Response
+from antiphon.engine.services import ActiveRuns, Caller, Prepared
 from tests.support.outbound_requests import configured
+from tests.support.request_body import parse_body
 
 
 class StoppableRun:
@@ -72,17 +72,20 @@ async def test_waiting_ends_when_the_last_run_is_discarded() -> None:
 
 def test_the_facts_of_a_request_are_names_and_never_content() -> None:
     secret = "a text that must not be logged"
-    request = Request.parse(b'{"model": "fast", "stream": true, "input": "%b"}' % secret.encode())
+    request = parse_body(
+        b'{"model": "fast", "stream": true, "instructions": "%b", "input": "%b"}'
+        % (secret.encode(), secret.encode())
+    )
     target = Target(configured("deepseek"), "deepseek-chat")
-    plan = Plan(provider="it", model="deepseek-chat", instructions=secret)
-    prepared = PreparedRequest(
-        request,
-        Caller("alice", "req_1"),
-        Response(id="resp_1", created_at=0, model="fast"),
-        (target,),
-        {target.name: plan},
-        lambda _: Unopened.FOREIGN,
-        lambda target, modes: plan,
+    planner = Planner(request, PlanInputs())
+    prepared = Prepared(
+        request=request,
+        caller=Caller("alice", "req_1"),
+        response=Response(id="resp_1", created_at=0, model="fast"),
+        targets=(target,),
+        planner=planner,
+        first_plan=planner.plan(target),
+        unseal=lambda _: Unopened.FOREIGN,
     )
     assert prepared.facts() == {
         "request_id": "req_1",

@@ -9,23 +9,19 @@ from typing import Any
 import pytest
 
 from antiphon.config import TraceConfig
+from antiphon.core.deltas import Text, Usage
 from antiphon.core.diagnostic import Code, Decision, Diagnostic
 from antiphon.core.faults.classify import classify
-from antiphon.core.stream.deltas import Text, Usage
+from antiphon.core.response import InputTokensDetails, ResponseUsage
+from antiphon.engine.accounting import Accounting, compute_cost
+from antiphon.engine.fault_report import FaultReport
+from antiphon.engine.report import AttemptReport
 from antiphon.engine.routing import Target
 from antiphon.engine.runtime import Runtime
-from antiphon.engine.tracing import (
-    Accounting,
-    AttemptRecord,
-    FailureRecord,
-    RunTrace,
-    Tracer,
-    compute_cost,
-    open_tracer,
-)
-from antiphon.pipeline.pipeline import Pipeline
-from antiphon.pipeline.stage import Batch
+from antiphon.engine.tracing import RunTrace, Tracer, open_tracer
 from antiphon.providers.prices import Price
+from antiphon.stages.pipeline import Pipeline
+from antiphon.stages.stage import Batch
 from antiphon.store.redact import Redactor
 from antiphon.store.trace.reader import TraceDetail
 from antiphon.store.trace.rows import (
@@ -36,7 +32,6 @@ from antiphon.store.trace.rows import (
     TraceRequest,
     TraceUsage,
 )
-from antiphon.wire.response import InputTokensDetails, ResponseUsage
 from tests.support.gateways import events_of
 from tests.support.machines import machine
 from tests.support.outbound_requests import configured
@@ -54,10 +49,25 @@ FACTS: dict[str, Any] = {
     "stream": True,
 }
 BAD_KEY = classify(401, {}, b'{"error":{"message":"the prompt was: secret plans"}}')
-FAILURE = FailureRecord("invalid_api_key", "up rejected the API key.", "no such key")
+FAILURE = FaultReport(
+    code="invalid_api_key", message="up rejected the API key.", reason="no such key"
+)
 DIAGNOSTIC = Diagnostic(
     code=Code.PARAM_IGNORED, decision=Decision.IGNORED, param="top_p", message="Ignored."
 )
+
+
+def attempt(number: int, provider: str = "up", **fields: Any) -> AttemptReport:
+    values: dict[str, Any] = {"model": "m", "key_name": f"key {number}", "status": 200}
+    return AttemptReport(number=number, provider=provider, **(values | fields))
+
+
+REJECTED: dict[str, Any] = {
+    "status": 401,
+    "fault_type": BAD_KEY.type,
+    "fault_code": BAD_KEY.code,
+    "reason": "no",
+}
 
 
 class Recorder:
@@ -94,8 +104,8 @@ def test_the_request_is_recorded_first(tmp_path: Path) -> None:
 
 def test_attempts_are_recorded_with_their_fault_and_status(tmp_path: Path) -> None:
     recorder = Recorder(tmp_path)
-    recorder.trace.attempt(AttemptRecord(1, "up", "m", "key 1"), BAD_KEY, "no", 401, 3.4)
-    recorder.trace.attempt(AttemptRecord(2, "up", "m", "key 2", "chat"), None, None, 200, 5.6)
+    recorder.trace.attempt(attempt(1, **REJECTED, latency_ms=3))
+    recorder.trace.attempt(attempt(2, dialect="chat", latency_ms=6))
     common: dict[str, Any] = {"request_id": "req_1", "provider": "up", "model": "m"}
     assert recorder.read().attempts == (
         TraceAttempt(
@@ -172,10 +182,9 @@ def test_a_failure_is_recorded_with_its_reason_payloads_or_not(
 
 def test_the_end_names_the_attempt_that_answered(tmp_path: Path) -> None:
     recorder = Recorder(tmp_path)
-    recorder.trace.attempt(AttemptRecord(1, "up", "m", "key 1", "chat"), BAD_KEY, "", 401, 3.4)
-    recorder.trace.attempt(AttemptRecord(2, "two", "n", "key 2", "gemini"), None, None, 200, 5.6)
-    later = AttemptRecord(3, "three", "o", "key 1", "chat")  # a further round that was given up
-    recorder.trace.attempt(later, BAD_KEY, "", 401, 3.4)
+    recorder.trace.attempt(attempt(1, **REJECTED))
+    recorder.trace.attempt(attempt(2, "two", model="n", dialect="gemini"))
+    recorder.trace.attempt(attempt(3, "three", **REJECTED))  # a further round that was given up
     recorder.trace.skip_target(FOUR, "its circuit breaker is open")
     recorder.trace.finish(None, None, [])
     detail = recorder.read()
@@ -233,14 +242,13 @@ def test_the_default_trace_file_is_in_the_data_directory(tmp_path: Path) -> None
 
 
 PRICE = Price(input=2.0, output=8.0, cached_input=0.5)
-ANSWERED = AttemptRecord(1, "up", "m", "key 1", "chat", PRICE)
 
 
 def test_the_cost_is_that_of_the_model_that_answered(tmp_path: Path) -> None:
     recorder = Recorder(tmp_path)
-    other = AttemptRecord(1, "dear", "m", "key 1", "chat", Price(input=1000.0, output=1000.0))
-    recorder.trace.attempt(other, BAD_KEY, "no", 401, 3.4)
-    recorder.trace.attempt(ANSWERED, None, None, 200, 5.6)
+    dear = Price(input=1000.0, output=1000.0)
+    recorder.trace.attempt(attempt(1, "dear", price=dear, **REJECTED))
+    recorder.trace.attempt(attempt(2, price=PRICE))
     finish_answer(recorder.trace)
     recorder.trace.finish(None, 3.4, [])
     [ended] = recorder.accounting.ended
@@ -277,9 +285,8 @@ def test_a_cache_write_has_its_own_price_or_that_of_the_input() -> None:
 
 async def test_without_limits_every_request_is_admitted_and_nothing_is_queued() -> None:
     accounting = Accounting()
-    trace = RunTrace(Tracer(None, lambda: 0), FACTS, lambda: 0.0, accounting)
-    assert await trace.admit() == {}
-    trace.abort()
+    assert await accounting.admit("me", "req_1") == {}
+    RunTrace(Tracer(None, lambda: 0), FACTS, lambda: 0.0, accounting).abort()
     assert not accounting.ended
 
 

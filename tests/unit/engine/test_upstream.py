@@ -15,8 +15,8 @@ from antiphon.core.faults.fault import ProviderFault
 from antiphon.core.plan.plan import Outbound
 from antiphon.engine.upstream import EchoUpstream, HTTPUpstream, UpstreamAnswer, error_body
 from antiphon.errors import UpstreamError
+from antiphon.framing.limits import DEFAULT_LIMITS
 from antiphon.providers.registry import Provider
-from antiphon.wire.limits import DEFAULT_LIMITS
 from tests.support.compressed_bodies import compress_repeated
 from tests.support.outbound_requests import configured
 from tests.support.upstream import (

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from antiphon.engine.worker import WorkerThread
+from antiphon.engine.runtime import WorkerThread
 
 
 async def test_functions_run_in_one_thread_that_is_not_the_loop() -> None:

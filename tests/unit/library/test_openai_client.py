@@ -20,6 +20,21 @@ async def test_the_official_client_runs_in_process() -> None:
     assert events[-1].type == "response.completed"
 
 
+async def test_chat_completions_run_in_process() -> None:
+    async with openai.AsyncOpenAI(
+        http_client=antiphon.openai_http_client(), api_key="none"
+    ) as client:
+        completion = await client.chat.completions.create(
+            model="echo/echo", messages=[{"role": "user", "content": "Hello there"}]
+        )
+        stream = await client.chat.completions.create(
+            model="echo/echo", messages=[{"role": "user", "content": "one two"}], stream=True
+        )
+        chunks = [chunk async for chunk in stream]
+    assert completion.choices[0].message.content == "Hello there"
+    assert chunks[-1].choices[0].finish_reason == "stop"
+
+
 def test_the_blocking_client_runs_in_process() -> None:
     http_client = antiphon.openai_http_client(blocking=True)
     with openai.OpenAI(http_client=http_client, api_key="none") as client:

@@ -12,11 +12,12 @@ import pytest
 
 import antiphon
 from antiphon import replay
-from antiphon.core.plan.plan import Capabilities
-from antiphon.core.stream.deltas import Finish, Text
+from antiphon.core.capabilities import Capabilities
+from antiphon.core.deltas import Finish, Text
 from antiphon.errors import UnknownDialect
 from tests.support.openai_sdk_check import check_with_sdk
 from tests.support.stream_validator import check
+from tests.support.tables import table
 from tests.support.wire_schemas import check_response
 
 CHUNK = {"id": "x", "model": "answering", "choices": [{"delta": {"content": "hé"}}]}
@@ -61,7 +62,7 @@ def test_the_same_recording_gives_the_same_events() -> None:
     assert replay(STREAM) == replay(STREAM)
 
 
-@pytest.mark.parametrize("cuts", [[], [0], [-5, 10**9], [3, 3, 3], range(len(STREAM)), {9, 2}])
+@table("cuts", [[], [0], [-5, 10**9], [3, 3, 3], range(len(STREAM)), {9, 2}])
 def test_cuts_may_be_any_offsets(cuts: Any) -> None:
     assert replay(STREAM, cuts=cuts) == replay(STREAM)
 
@@ -158,8 +159,8 @@ def test_a_complete_answer_without_text_has_an_empty_message(content: object) ->
     assert message["content"][0]["text"] == ""
 
 
-@pytest.mark.parametrize("reason", ["stop", "length", "content_filter", None])
-@pytest.mark.parametrize("message", [{}, {"content": ""}, {"reasoning_content": "Hm."}])
+@table("reason", ["stop", "length", "content_filter", None])
+@table("message", [{}, {"content": ""}, {"reasoning_content": "Hm."}])
 def test_an_empty_answer_is_the_same_streamed_and_whole(
     message: dict[str, Any], reason: str | None
 ) -> None:

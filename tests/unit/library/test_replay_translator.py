@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from antiphon.library.replay_translator import SEALED, ReplayTranslator
-from antiphon.library.translator import Translator
+from antiphon.library.translator import SEALED, ReplayTranslator, Translator
 
 CALL = {"functionCall": {"name": "look", "args": {}}, "thoughtSignature": "c2ln"}
 SAID = {"candidates": [{"content": {"parts": [CALL]}, "finishReason": "STOP"}]}

@@ -9,7 +9,7 @@ import pytest
 
 from antiphon.config import CapsuleConfig, Config, StoreConfig, TraceConfig
 from antiphon.library.settings import resolve_config, write_log
-from antiphon.pipeline.log import Entry
+from antiphon.stages.log import Entry
 
 
 def test_everything_is_kept_in_memory_by_default() -> None:

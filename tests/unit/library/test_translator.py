@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 import antiphon
+from antiphon.core.capabilities import Capabilities
+from antiphon.providers.spec import Spec
 
 REQUEST: dict[str, Any] = {"model": "m", "input": "Hi", "stream": True}
 
@@ -85,6 +87,17 @@ def test_a_follow_up_corrects_the_answer() -> None:
     translator.close()
     assert translator.response["status"] == "completed"
     assert antiphon.output_text(translator.response) == '{"a": 1}'
+
+
+def test_leaked_markup_is_taken_out_of_the_answer_to_a_follow_up_too() -> None:
+    spec = Spec(name="p", title="P", dialect="chat", capabilities=Capabilities(guards=("think",)))
+    translator = antiphon.Translator(REQUEST, provider=spec, follow_ups=True)
+    translator.feed(answer({"content": "<think>Hm."}))
+    translator.close()
+    assert not translator.ended
+    translator.feed(answer({"content": "<think>So.</think>Hello"}))
+    translator.close()
+    assert antiphon.output_text(translator.response) == "Hello"
 
 
 def test_a_broken_connection_ends_the_response() -> None:

@@ -8,6 +8,7 @@ from antiphon import errors
 from antiphon.core.faults.fault import fault_of_kind
 from antiphon.core.faults.kinds import FaultKind
 from antiphon.library.typed_errors import typed_errors
+from tests.support.tables import table
 
 CASES = [
     (FaultKind.RATE_LIMIT, errors.RateLimited),
@@ -24,7 +25,7 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "expected"), CASES)
+@table(("kind", "expected"), CASES)
 def test_each_kind_of_fault_has_a_class(kind: FaultKind, expected: type[Exception]) -> None:
     with pytest.raises(expected) as caught, typed_errors():
         raise errors.UpstreamError(fault_of_kind(kind, "private text"), "public text", "acme")

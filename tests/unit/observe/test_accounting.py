@@ -5,30 +5,30 @@ from __future__ import annotations
 import pytest
 
 from antiphon.config import ClientLimitConfig, Config, LimitConfig
+from antiphon.engine.accounting import DOLLAR
 from antiphon.engine.runtime import Runtime
-from antiphon.engine.tracing import DOLLAR
 from antiphon.errors import LimitExceeded, StoreError
 from antiphon.observe.accounting import make_counters, reload_costs, start_accounting
 from antiphon.observe.counters import MemoryLimitCounters
-from antiphon.store.memory import MemoryStore
-from antiphon.store.usage.memory import MemoryUsageTable
-from antiphon.store.usage.usage_table import COUNTS, Counts, UsageKey
+from antiphon.store.sqlite.store import SQLiteStore
+from antiphon.store.usage.usage_table import COUNTS, UsageKey, UsageTable
+from tests.support.stores import OpenMemory, UnreadableUsage
 
 pytestmark = pytest.mark.anyio
 
 NOW = 1_794_830_400.0  # 2026-11-16T12 UTC
 
 
-async def test_without_limits_there_is_no_limiter() -> None:
-    store = MemoryStore(now=lambda: 0)
+async def test_without_limits_there_is_no_limiter(open_memory: OpenMemory) -> None:
+    store = await open_memory(now=lambda: 0)
     recorder = await start_accounting(Config(), store, Runtime(), lambda entry: None)
     assert recorder.accounting.limiter is None
     assert recorder.accounting.on_queued is not None
     await recorder.close()
 
 
-async def test_a_restart_does_not_forget_what_was_spent() -> None:
-    store = MemoryStore(now=lambda: 0)
+async def test_a_restart_does_not_forget_what_was_spent(open_memory: OpenMemory) -> None:
+    store = await open_memory(now=lambda: 0)
     counts = tuple(DOLLAR if name == "cost" else 0 for name in COUNTS)
     await store.usage.add({UsageKey(int(NOW) // 3600 - 2, "me", "m", "up"): counts})
     limits = LimitConfig(clients={"*": ClientLimitConfig(cost_per_day=1.0)})
@@ -45,19 +45,14 @@ async def test_a_restart_does_not_forget_what_was_spent() -> None:
 SPENT = tuple(DOLLAR if name == "cost" else 0 for name in COUNTS)
 
 
-class BrokenUsage(MemoryUsageTable):
-    async def read(self, first_hour: int, last_hour: int) -> dict[UsageKey, Counts]:
-        raise StoreError("the store cannot be read")
-
-
 async def spend_and_reload(
-    limits: ClientLimitConfig, usage: MemoryUsageTable
+    limits: ClientLimitConfig, store: SQLiteStore, usage: UsageTable
 ) -> MemoryLimitCounters:
     """Spend a dollar without limits, and then use a configuration that has some."""
-    store, runtime = MemoryStore(now=lambda: 0), Runtime(epoch_s=lambda: NOW)
-    store.usage = usage
+    runtime = Runtime(epoch_s=lambda: NOW)
     await store.usage.add({UsageKey(int(NOW) // 3600, "me", "m", "up"): SPENT})
-    counters = make_counters(Config(), runtime)
+    store.usage = usage
+    counters = make_counters(Config(), runtime, lambda entry: None)
     assert isinstance(counters, MemoryLimitCounters)
     recorder = await start_accounting(Config(), store, runtime, lambda entry: None, counters)
     config = Config(limits=LimitConfig(clients={"me": limits}))
@@ -66,16 +61,21 @@ async def spend_and_reload(
     return counters
 
 
-async def test_a_reload_that_limits_cost_reads_what_was_spent() -> None:
-    counters = await spend_and_reload(ClientLimitConfig(cost_per_day=1.0), MemoryUsageTable())
+async def test_a_reload_that_limits_cost_reads_what_was_spent(open_memory: OpenMemory) -> None:
+    store = await open_memory()
+    counters = await spend_and_reload(ClientLimitConfig(cost_per_day=1.0), store, store.usage)
     assert counters.spent("me") == (DOLLAR, DOLLAR)
 
 
-async def test_a_reload_without_limits_of_cost_reads_nothing() -> None:
-    counters = await spend_and_reload(ClientLimitConfig(max_streams=1), BrokenUsage())
+async def test_a_reload_without_limits_of_cost_reads_nothing(open_memory: OpenMemory) -> None:
+    store = await open_memory()
+    counters = await spend_and_reload(ClientLimitConfig(max_streams=1), store, UnreadableUsage())
     assert counters.spent("me") == (0, 0)
 
 
-async def test_a_store_that_cannot_be_read_is_reported_to_the_caller() -> None:
+async def test_a_store_that_cannot_be_read_is_reported_to_the_caller(
+    open_memory: OpenMemory,
+) -> None:
+    store = await open_memory()
     with pytest.raises(StoreError):
-        await spend_and_reload(ClientLimitConfig(cost_per_day=1.0), BrokenUsage())
+        await spend_and_reload(ClientLimitConfig(cost_per_day=1.0), store, UnreadableUsage())

@@ -9,7 +9,7 @@ import pytest
 from msgspec import structs
 
 from antiphon.config import ClientLimitConfig
-from antiphon.engine.tracing import DOLLAR
+from antiphon.engine.accounting import DOLLAR
 from antiphon.observe.counters import MINUTE_S, MemoryLimitCounters, Window
 
 pytestmark = pytest.mark.anyio
@@ -47,15 +47,15 @@ async def test_requests_are_limited_in_any_sixty_seconds(
     limits = ClientLimitConfig(requests_per_minute=2)
     for at, refused in ((0, False), (50, False), (55, True), (59.9, True), (60, False), (61, True)):
         time.now = at
-        standing = await counters.acquire("me", f"r{at}", limits)
-        assert (standing.refused_by == "requests_per_minute") is refused, at
-    assert standing.requests_reset_s == pytest.approx(49.0)
+        state = await counters.acquire("me", f"r{at}", limits)
+        assert (state.refused_by == "requests_per_minute") is refused, at
+    assert state.requests_reset_s == pytest.approx(49.0)
 
 
 async def test_a_refused_request_is_not_counted(counters: MemoryLimitCounters) -> None:
     limits = ClientLimitConfig(requests_per_minute=1)
-    standings = [await counters.acquire("me", f"r{n}", limits) for n in range(3)]
-    assert [each.requests for each in standings] == [1, 1, 1]
+    states = [await counters.acquire("me", f"r{n}", limits) for n in range(3)]
+    assert [each.requests for each in states] == [1, 1, 1]
 
 
 async def test_clients_are_counted_apart(counters: MemoryLimitCounters) -> None:
@@ -73,9 +73,9 @@ async def test_tokens_are_counted_when_a_response_ends(
     counters.release("me", "r1", 80, 0)
     time.now = 10
     counters.release("me", "r2", 80, 0)
-    standing = await counters.acquire("me", "r3", limits)
-    assert (standing.refused_by, standing.tokens) == ("tokens_per_minute", 160)
-    assert standing.tokens_reset_s == pytest.approx(50.0)
+    state = await counters.acquire("me", "r3", limits)
+    assert (state.refused_by, state.tokens) == ("tokens_per_minute", 160)
+    assert state.tokens_reset_s == pytest.approx(50.0)
     time.now = MINUTE_S
     assert (await counters.acquire("me", "r4", limits)).refused_by is None
 
@@ -85,8 +85,8 @@ async def test_running_responses_are_limited_exactly_under_concurrency(
 ) -> None:
     limits = ClientLimitConfig(max_streams=5)
     asked = (counters.acquire("me", f"r{number}", limits) for number in range(64))
-    standings = await asyncio.gather(*asked)
-    assert [each.refused_by for each in standings].count(None) == 5
+    states = await asyncio.gather(*asked)
+    assert [each.refused_by for each in states].count(None) == 5
     counters.release("me", "r0", 0, 0)
     counters.release("me", "r0", 0, 0)
     assert (await counters.acquire("me", "s1", limits)).refused_by is None
@@ -100,8 +100,8 @@ async def test_cost_is_limited_until_the_period_ends(
     limits = structs.replace(ClientLimitConfig(), **{name: 1.5})
     assert (await counters.acquire("me", "r1", limits)).refused_by is None
     counters.release("me", "r1", 10, 2 * DOLLAR)
-    standing = await counters.acquire("me", "r2", limits)
-    assert (standing.refused_by, standing.spent) == (name, 2 * DOLLAR)
+    state = await counters.acquire("me", "r2", limits)
+    assert (state.refused_by, state.spent) == (name, 2 * DOLLAR)
     time.now = DAY_S
     is_month = name == "cost_per_month"
     assert ((await counters.acquire("me", "r3", limits)).refused_by is not None) is is_month
@@ -110,8 +110,8 @@ async def test_cost_is_limited_until_the_period_ends(
 
 
 async def test_a_limit_of_zero_dollars_allows_nothing(counters: MemoryLimitCounters) -> None:
-    standing = await counters.acquire("me", "r1", ClientLimitConfig(cost_per_day=0.0))
-    assert standing.refused_by == "cost_per_day"
+    state = await counters.acquire("me", "r1", ClientLimitConfig(cost_per_day=0.0))
+    assert state.refused_by == "cost_per_day"
 
 
 async def test_earlier_cost_counts_in_its_own_day_and_month(

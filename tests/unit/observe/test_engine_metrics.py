@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from antiphon.observe.engine_metrics import EngineMetrics
 from tests.support.applications import open_application
-from tests.support.ended_requests import ended_request
+from tests.support.run_reports import run_report
 
 
 async def test_a_scrape_counts_what_has_ended_just_now() -> None:
     async with open_application() as opened:
         accounting = opened.engine.services.accounting
-        metrics = EngineMetrics(opened.engine)
+        metrics = EngineMetrics(lambda: opened.engine)
         metrics.start()
-        accounting.record(ended_request())
+        accounting.record(run_report())
         text = (await metrics.scrape()).decode()
         again = (await metrics.scrape()).decode()
         metrics.close()
@@ -25,7 +25,7 @@ async def test_a_scrape_counts_what_has_ended_just_now() -> None:
 
 async def test_a_rejected_request_is_counted_by_its_code() -> None:
     async with open_application() as opened:
-        metrics = EngineMetrics(opened.engine)
+        metrics = EngineMetrics(lambda: opened.engine)
         metrics.start()
         await opened.request("GET", "/v1/nothing")
         text = (await metrics.scrape()).decode()

@@ -9,13 +9,13 @@ import pytest
 from msgspec import structs
 
 from antiphon.config import ClientLimitConfig, parse_config
-from antiphon.engine.accounting.ended_request import EndedRequest
-from antiphon.engine.tracing import DOLLAR
+from antiphon.core.response import ResponseUsage
+from antiphon.engine.accounting import DOLLAR
+from antiphon.engine.report import RunReport
 from antiphon.errors import ConfigError, LimitExceeded
 from antiphon.observe.counters import MemoryLimitCounters
 from antiphon.observe.limits import ClientLimiter, check_limits
-from antiphon.pipeline.log import Entry
-from antiphon.wire.response import ResponseUsage
+from antiphon.stages.log import Entry
 
 pytestmark = pytest.mark.anyio
 
@@ -29,8 +29,8 @@ def make_limiter(log: list[Entry] | None = None, **tables: ClientLimitConfig) ->
     return ClientLimiter(limits, counters, lambda: NOW, emit)
 
 
-def ended(client: str = "me", tokens: int = 10, cost: int | None = 0) -> EndedRequest:
-    return EndedRequest(
+def ended(client: str = "me", tokens: int = 10, cost: int | None = 0) -> RunReport:
+    return RunReport(
         request_id="r1",
         received_at_ms=0,
         client=client,

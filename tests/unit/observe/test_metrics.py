@@ -7,7 +7,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from antiphon.observe.label_values import MAX_VALUES
 from antiphon.observe.metrics import Metrics, split_tokens
-from tests.support.ended_requests import USAGE, ended_attempt, ended_request
+from tests.support.run_reports import USAGE, attempt_report, run_report
 
 
 def read(metrics: Metrics) -> dict[tuple[str, ...], float]:
@@ -22,7 +22,7 @@ def read(metrics: Metrics) -> dict[tuple[str, ...], float]:
 
 def test_a_request_adds_to_every_series() -> None:
     metrics = Metrics()
-    metrics.count([ended_request(load_ms=2.0, save_ms=4.0)] * 2)
+    metrics.count([run_report(load_ms=2.0, save_ms=4.0)] * 2)
     samples = read(metrics)
     assert samples["antiphon_requests_total", "me", "m", "up", "completed"] == 2
     assert samples["antiphon_events_total", "m", "up"] == 18
@@ -36,7 +36,7 @@ def test_a_request_adds_to_every_series() -> None:
 
 def test_the_kinds_of_tokens_add_up_to_the_total() -> None:
     metrics = Metrics()
-    metrics.count([ended_request()])
+    metrics.count([run_report()])
     samples = read(metrics)
     tokens = {key[2]: value for key, value in samples.items() if key[0] == "antiphon_tokens_total"}
     assert tokens == split_tokens([USAGE])
@@ -52,7 +52,7 @@ def test_the_kinds_of_tokens_add_up_to_the_total() -> None:
 
 def test_an_unknown_cost_is_not_zero() -> None:
     metrics = Metrics()
-    metrics.count([ended_request(cost=None)])
+    metrics.count([run_report(cost=None)])
     samples = read(metrics)
     assert samples["antiphon_unpriced_requests_total", "m", "up"] == 1
     assert ("antiphon_cost_dollars_total", "me", "m", "up") not in samples
@@ -60,9 +60,9 @@ def test_an_unknown_cost_is_not_zero() -> None:
 
 def test_requests_of_one_batch_are_counted_by_their_labels() -> None:
     metrics = Metrics()
-    failed = ended_request(status="failed", usage=None, cost=None, first_event_ms=None)
-    other = ended_request(client="you", model="n", events=1)
-    metrics.count([ended_request(), failed, other, ended_request()])
+    failed = run_report(status="failed", usage=None, cost=None, first_event_ms=None)
+    other = run_report(client="you", model="n", events=1)
+    metrics.count([run_report(), failed, other, run_report()])
     samples = read(metrics)
     assert samples["antiphon_requests_total", "me", "m", "up", "completed"] == 2
     assert samples["antiphon_requests_total", "me", "m", "up", "failed"] == 1
@@ -78,8 +78,8 @@ def test_requests_of_one_batch_are_counted_by_their_labels() -> None:
 
 def test_a_request_without_output_has_no_time_to_its_first_event() -> None:
     metrics = Metrics()
-    attempts = [ended_attempt(fault_type="rate_limit"), ended_attempt(provider="other")]
-    metrics.count([ended_request(first_event_ms=None, usage=None, attempts=attempts)])
+    attempts = [attempt_report(fault_type="rate_limit"), attempt_report(provider="other")]
+    metrics.count([run_report(first_event_ms=None, usage=None, attempts=attempts)])
     samples = read(metrics)
     assert not any(name[0].startswith("antiphon_first_event") for name in samples)
     assert samples["antiphon_attempts_total", "rate_limit", "m", "up"] == 1
@@ -89,7 +89,7 @@ def test_a_request_without_output_has_no_time_to_its_first_event() -> None:
 def test_model_names_and_codes_that_clients_choose_cannot_add_series_without_end() -> None:
     metrics = Metrics()
     names = (f"m{number}" for number in range(MAX_VALUES * 2))
-    metrics.count(ended_request(model=name, attempts=()) for name in names)
+    metrics.count(run_report(model=name, attempts=()) for name in names)
     for number in range(MAX_VALUES * 2):
         metrics.count_rejection(f"code_{number}")
     text = metrics.render().decode()

@@ -8,14 +8,15 @@ from typing import Any
 
 import pytest
 
-from antiphon.engine.accounting.ended_request import EndedRequest
-from antiphon.engine.tracing import Accounting
+from antiphon.core.response import InputTokensDetails, OutputTokensDetails, ResponseUsage
+from antiphon.engine.accounting import Accounting
+from antiphon.engine.fault_report import FaultReport
+from antiphon.engine.report import RunReport
 from antiphon.errors import StoreError
 from antiphon.observe.recorder import KEEP_HOURS, UsageRecorder, count_requests
-from antiphon.pipeline.log import Entry
-from antiphon.store.usage.memory import MemoryUsageTable
+from antiphon.stages.log import Entry
 from antiphon.store.usage.usage_table import COUNTS, Counts, UsageKey
-from antiphon.wire.response import InputTokensDetails, OutputTokensDetails, ResponseUsage
+from tests.support.stores import UsageRows
 
 pytestmark = pytest.mark.anyio
 
@@ -29,7 +30,7 @@ USAGE = ResponseUsage(
 HOUR_MS = 3600 * 1000
 
 
-def ended(**changes: Any) -> EndedRequest:
+def ended(**changes: Any) -> RunReport:
     values: dict[str, Any] = {
         "request_id": "req_1",
         "received_at_ms": 20_000 * HOUR_MS + 5,
@@ -41,10 +42,10 @@ def ended(**changes: Any) -> EndedRequest:
         "cost": 42,
         "first_event_ms": 20.0,
     }
-    return EndedRequest(**(values | changes))
+    return RunReport(**(values | changes))
 
 
-class Broken(MemoryUsageTable):
+class Broken(UsageRows):
     is_broken = True
 
     async def add(self, rows: Mapping[UsageKey, Counts]) -> None:
@@ -53,7 +54,7 @@ class Broken(MemoryUsageTable):
         await super().add(rows)
 
 
-class Stuck(MemoryUsageTable):
+class Stuck(UsageRows):
     async def add(self, rows: Mapping[UsageKey, Counts]) -> None:
         await asyncio.Event().wait()
 
@@ -109,8 +110,34 @@ def test_requests_of_one_hour_client_and_model_are_added_up() -> None:
     }
 
 
+async def written(*requests: RunReport) -> dict[str, int]:
+    """Requests by the name of the model that they are counted under."""
+    table, accounting = UsageRows(), Accounting()
+    recorder = UsageRecorder(table, accounting, lambda entry: None)
+    recorder.start()
+    for each in requests:
+        accounting.record(each)
+    await recorder.flush()
+    return {key.model: counts[0] for key, counts in (await table.read(0, 30_000)).items()}
+
+
+async def test_a_model_that_no_provider_has_is_not_counted_under_the_name_that_clients_chose() -> (
+    None
+):
+    failure = FaultReport(code="model_not_found")
+    unknown = {"status": "failed", "usage": None, "failure": failure}
+    names = await written(*(ended(model=f"x{n}", **unknown) for n in range(3)), ended())
+    assert names == {"other": 3, "m": 1}
+
+
+async def test_names_of_models_are_bounded_in_number_and_length() -> None:
+    names = await written(*(ended(model=f"x{n}") for n in range(1100)), ended(model="x0" * 500))
+    assert len(names) == 1001
+    assert (names["x0"], names["other"]) == (1, 101)
+
+
 async def test_all_requests_that_ended_are_written_at_once() -> None:
-    table, accounting = MemoryUsageTable(), Accounting()
+    table, accounting = UsageRows(), Accounting()
     recorder = UsageRecorder(table, accounting, lambda entry: None)
     recorder.start()
     for _ in range(5):
@@ -140,7 +167,7 @@ async def test_what_a_broken_store_did_not_take_is_written_later() -> None:
 
 
 async def test_after_the_end_nothing_is_counted() -> None:
-    table, accounting = MemoryUsageTable(), Accounting()
+    table, accounting = UsageRows(), Accounting()
     recorder = UsageRecorder(table, accounting, lambda entry: None)
     recorder.start()
     await recorder.close()
@@ -159,7 +186,7 @@ async def test_a_store_that_does_not_answer_delays_the_end_only_a_little() -> No
 
 
 async def test_rows_older_than_a_year_are_deleted() -> None:
-    table, accounting = MemoryUsageTable(), Accounting()
+    table, accounting = UsageRows(), Accounting()
     recorder = UsageRecorder(table, accounting, lambda entry: None)
     recorder.start()
     accounting.record(ended(received_at_ms=(20_000 - KEEP_HOURS - 1) * HOUR_MS))

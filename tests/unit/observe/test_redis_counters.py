@@ -12,10 +12,11 @@ import redis.asyncio
 from msgspec import structs
 
 from antiphon.config import ClientLimitConfig, SharedConfig
+from antiphon.engine.accounting import DOLLAR
 from antiphon.engine.runtime import Runtime
-from antiphon.engine.tracing import DOLLAR
-from antiphon.observe.counters import LimitCounters, MemoryLimitCounters, Standing, list_periods
+from antiphon.observe.counters import LimitCounters, LimitState, MemoryLimitCounters, list_periods
 from antiphon.observe.redis_counters import RedisLimitCounters
+from antiphon.stages.log import Entry
 from tests.support.postgres_proxy import run_proxy
 from tests.support.redis_server import redis_server
 from tests.support.waiting import LIMIT_S, until_async
@@ -51,32 +52,38 @@ def memory(time: Time) -> MemoryLimitCounters:
     return MemoryLimitCounters(time.monotonic, time.epoch_s)
 
 
-def shared(url: str, time: Time, timeout_s: float = LIMIT_S) -> RedisLimitCounters:
+def shared(
+    url: str, time: Time, timeout_s: float = LIMIT_S, log: list[Entry] | None = None
+) -> RedisLimitCounters:
     """Counters that wait for a server however slow it is: a busy machine is no outage."""
-    runtime = Runtime(monotonic=time.monotonic, epoch_s=time.epoch_s, sleep=time.sleep)
     return RedisLimitCounters(
-        SharedConfig(url=url), runtime, memory(time), timeout_s=timeout_s, now=time.epoch_s
+        SharedConfig(url=url),
+        Runtime(monotonic=time.monotonic, epoch_s=time.epoch_s, sleep=time.sleep),
+        memory(time),
+        ([] if log is None else log).append,
+        timeout_s=timeout_s,
+        now=time.epoch_s,
     )
 
 
-async def play(counters: LimitCounters, time: Time) -> list[Standing]:
+async def play(counters: LimitCounters, time: Time) -> list[LimitState]:
     """Requests of one client in three minutes, each released before the one after the next."""
     limits = ClientLimitConfig(
         requests_per_minute=5, tokens_per_minute=100, max_streams=2, cost_per_day=1.0
     )
-    standings = []
+    states = []
     for number in range(40):
         time.now = number * 5.0
-        standings.append(await counters.acquire("me", f"r{number}", limits))
-        if number >= 2 and standings[number - 2].refused_by is None:
+        states.append(await counters.acquire("me", f"r{number}", limits))
+        if number >= 2 and states[number - 2].refused_by is None:
             counters.release("me", f"r{number - 2}", 7 * number, DOLLAR // 8)
-    return standings
+    return states
 
 
-def rounded(standing: Standing) -> Standing:
+def rounded(state: LimitState) -> LimitState:
     """Redis keeps Unix times, whose fractions are not as exact."""
     names = ("requests_reset_s", "tokens_reset_s")
-    return structs.replace(standing, **{name: round(getattr(standing, name), 2) for name in names})
+    return structs.replace(state, **{name: round(getattr(state, name), 2) for name in names})
 
 
 async def test_they_count_as_those_in_memory(tmp_path: Path) -> None:
@@ -95,14 +102,63 @@ async def test_a_limit_is_one_for_all_processes(tmp_path: Path) -> None:
     async with redis_server(tmp_path) as server:
         both = [shared(server.url, Time()) for _ in range(2)]
         asked = (both[n % 2].acquire("me", f"r{n}", limits) for n in range(32))
-        standings = await asyncio.gather(*asked)
-        admitted = [f"r{n}" for n, each in enumerate(standings) if each.refused_by is None]
+        states = await asyncio.gather(*asked)
+        admitted = [f"r{n}" for n, each in enumerate(states) if each.refused_by is None]
         assert len(admitted) == 5
         both[0].release("me", admitted[0], 0, 0)
         await both[0].close()
         again = [(await both[1].acquire("me", f"s{n}", limits)).refused_by for n in range(2)]
         assert again == [None, "max_streams"]
         await both[1].close()
+
+
+async def test_a_burst_waits_its_turn(tmp_path: Path) -> None:
+    limits = ClientLimitConfig(requests_per_minute=10)
+    async with redis_server(tmp_path) as server:
+        both = [shared(server.url, Time(), timeout_s=0.25) for _ in range(2)]
+        asked = (both[n % 2].acquire("me", f"r{n}", limits) for n in range(1000))
+        states = await asyncio.gather(*asked)
+        for each in both:
+            await each.close()
+    assert sum(each.refused_by is None for each in states) == 10
+
+
+async def test_a_gateway_that_was_busy_does_not_take_the_server_for_away(tmp_path: Path) -> None:
+    limits = ClientLimitConfig(requests_per_minute=10)
+    loop = asyncio.get_running_loop()
+
+    def keep_busy() -> None:
+        end = loop.time() + 0.5
+        while loop.time() < end:
+            pass
+
+    async with redis_server(tmp_path) as server:
+        other = shared(server.url, Time())
+        await asyncio.gather(*(other.acquire("me", f"r{n}", limits) for n in range(10)))
+        busy = shared(server.url, Time(), timeout_s=0.1)
+        asked = asyncio.ensure_future(busy.acquire("me", "r10", limits))
+        for delay_s in (0.0, 0.01, 0.02):
+            loop.call_later(delay_s, keep_busy)
+        assert (await asked).refused_by == "requests_per_minute"
+        await busy.close()
+        await other.close()
+
+
+async def test_a_request_that_is_given_up_while_it_waits_does_not_count(tmp_path: Path) -> None:
+    limits = ClientLimitConfig(max_streams=1)
+    async with redis_server(tmp_path) as server:
+        counters = shared(server.url, Time())
+        given_up = asyncio.ensure_future(counters.acquire("me", "r1", limits))
+        await asyncio.sleep(0)
+        given_up.cancel()
+        await asyncio.wait([given_up])
+
+        async def is_admitted() -> bool:
+            return (await counters.acquire("me", "r2", limits)).refused_by is None
+
+        await until_async(is_admitted, "the place of the request that was given up")
+        assert (await counters.acquire("me", "r3", limits)).refused_by == "max_streams"
+        await counters.close()
 
 
 @pytest.mark.parametrize("name", ["cost_per_day", "cost_per_month"])
@@ -113,8 +169,8 @@ async def test_cost_counts_for_others_and_from_before_the_start(tmp_path: Path, 
         assert (await first.acquire("me", "r1", limits)).refused_by is None
         first.release("me", "r1", 10, 2 * DOLLAR)
         await first.close()
-        standing = await second.acquire("me", "r2", limits)
-        assert (standing.refused_by, standing.spent) == (name, 2 * DOLLAR)
+        state = await second.acquire("me", "r2", limits)
+        assert (state.refused_by, state.spent) == (name, 2 * DOLLAR)
         second.note_spent("other", dict.fromkeys(list_periods(NOON), 3 * DOLLAR))
         assert (await second.acquire("other", "r3", limits)).spent == 3 * DOLLAR
         await second.close()
@@ -128,6 +184,7 @@ async def test_gateways_whose_clocks_differ_count_one_minute(tmp_path: Path) -> 
                 SharedConfig(url=server.url),
                 Runtime(epoch_s=Time(seconds).epoch_s),
                 memory(Time(seconds)),
+                lambda entry: None,
                 timeout_s=LIMIT_S,
             )
             for seconds in (0.0, 90.0)
@@ -135,9 +192,9 @@ async def test_gateways_whose_clocks_differ_count_one_minute(tmp_path: Path) -> 
         assert (await slow.acquire("me", "r1", limits)).requests == 1
         slow.release("me", "r1", 100, 0)
         await slow.close()
-        standing = await fast.acquire("me", "r2", limits)
-        assert (standing.refused_by, standing.tokens) == ("tokens_per_minute", 100)
-        assert 0 < standing.tokens_reset_s <= 60
+        state = await fast.acquire("me", "r2", limits)
+        assert (state.refused_by, state.tokens) == ("tokens_per_minute", 100)
+        assert 0 < state.tokens_reset_s <= 60
         await fast.close()
 
 
@@ -228,16 +285,28 @@ async def test_a_cost_is_counted_once_if_the_reply_to_it_is_lost(tmp_path: Path)
 async def test_without_the_server_each_process_counts_by_itself(tmp_path: Path) -> None:
     limits = ClientLimitConfig(requests_per_minute=2)
     async with redis_server(tmp_path) as server:
-        counters = shared(server.url, time := Time())
+        log: list[Entry] = []
+        counters = shared(server.url, time := Time(), log=log)
         assert (await counters.acquire("me", "r1", limits)).requests == 1
         server.kill()
         counters.release("me", "r1", 0, 0)
         found = [(await counters.acquire("me", f"r{n}", limits)).refused_by for n in (2, 3, 4)]
-        assert found == [None, None, "requests_per_minute"]
+        assert found == [None, "requests_per_minute", "requests_per_minute"]
         await server.start()
-        time.now = 2.0
-        assert (await counters.acquire("me", "r5", limits)).requests == 1  # it has forgotten
+
+        async def is_back() -> bool:
+            await time.turn(2.0)
+            return len(log) == 2
+
+        await until_async(is_back, "the server is used again")
+        state = await counters.acquire("other", "r5", limits)
         await counters.close()
+    assert state.requests == 1
+    assert [(entry.event, entry.level) for entry in log] == [
+        ("limits.not_shared", "warning"),
+        ("limits.shared", "info"),
+    ]
+    assert "ConnectionError" in str(log[0].facts["reason"])
 
 
 async def test_a_server_that_does_not_answer_is_away() -> None:

@@ -8,14 +8,14 @@ import sys
 import pytest
 
 from antiphon.config import Config, OtelConfig
+from antiphon.engine.accounting import Accounting
 from antiphon.engine.runtime import Runtime
-from antiphon.engine.tracing import Accounting
 from antiphon.errors import ConfigError
 from antiphon.observe.span_export import LogForwarder, start_spans
 from antiphon.observe.trace_context import take_over
-from antiphon.pipeline.log import Entry
-from tests.support.ended_requests import ended_request
+from antiphon.stages.log import Entry
 from tests.support.otlp_receiver import otlp_receiver
+from tests.support.run_reports import run_report
 
 
 def test_without_an_endpoint_there_are_no_spans() -> None:
@@ -40,7 +40,7 @@ async def test_a_receiver_that_refuses_spans_is_in_the_log_and_stops_nothing() -
         export = start_spans(config, {}, Accounting(), Runtime(), log.append)
         assert export is not None
         context = take_over(("", ""), Runtime().new_nonce)
-        export.observe([ended_request(context=context)])
+        export.observe([run_report(context=context)])
         await export.close()
     assert {entry.event for entry in log} == {"spans.export"}
     assert not logging.getLogger("opentelemetry").handlers

@@ -8,10 +8,11 @@ from opentelemetry.semconv._incubating.attributes import gen_ai_attributes
 from opentelemetry.trace import SpanContext as SpanIds
 from opentelemetry.trace import SpanKind, StatusCode
 
+from antiphon.engine.fault_report import FaultReport
 from antiphon.observe.spans import SpanFactory
 from antiphon.observe.trace_context import SpanContext, take_over
-from tests.support.ended_requests import ended_attempt, ended_request
 from tests.support.outbound_requests import configured
+from tests.support.run_reports import attempt_report, run_report
 
 TRACEPARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 BEGAN_NS = 1_700_000_000_000 * 1_000_000
@@ -35,7 +36,7 @@ def context(traceparent: str = TRACEPARENT) -> SpanContext:
 
 def make(**changes: object) -> list[ReadableSpan]:
     factory = SpanFactory("gateway", {"up": configured("openai")})
-    return list(factory.make(ended_request(**({"context": context()} | changes))))
+    return list(factory.make(run_report(**({"context": context()} | changes))))
 
 
 def parent_of(span: ReadableSpan) -> SpanIds:
@@ -44,7 +45,7 @@ def parent_of(span: ReadableSpan) -> SpanIds:
 
 
 def test_a_request_is_a_tree_of_request_round_and_attempt() -> None:
-    request, first, attempt = make(attempts=[ended_attempt(span_id=7)])
+    request, first, attempt = make(attempts=[attempt_report(span_id=7)])
     assert [each.name for each in (request, first, attempt)] == ["chat fast", "round 1", "chat m"]
     kinds = [each.kind for each in (request, first, attempt)]
     assert kinds == [SpanKind.SERVER, SpanKind.INTERNAL, SpanKind.CLIENT]
@@ -84,11 +85,16 @@ def test_attributes_follow_the_conventions() -> None:
 
 def test_a_failed_attempt_ends_when_it_failed_and_an_answer_with_its_round() -> None:
     attempts = [
-        ended_attempt(at_ms=500.0, latency_ms=400, fault_type="server", fault_code="overloaded"),
-        ended_attempt(at_ms=900.0, number=2),
-        ended_attempt(at_ms=2500.0, number=1, round=1),
+        attempt_report(at_ms=500.0, latency_ms=400, fault_type="server", fault_code="overloaded"),
+        attempt_report(at_ms=900.0, number=2),
+        attempt_report(at_ms=2500.0, number=1, round=1),
     ]
-    spans = make(attempts=attempts, rounds=[0.0, 2000.0], status="failed", code="server_error")
+    spans = make(
+        attempts=attempts,
+        rounds=[0.0, 2000.0],
+        status="failed",
+        failure=FaultReport(code="server_error"),
+    )
     ends: dict[str, list[tuple[int, int]]] = {each.name: [] for each in spans}
     for each in spans:
         begin, end = each.start_time or 0, each.end_time or 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from antiphon.observe.trace_context import take_over
+from tests.support.tables import table
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 PARENT = "00f067aa0ba902b7"
@@ -30,7 +31,7 @@ def test_a_trace_that_is_not_sampled_stays_so() -> None:
     assert context.begin_attempt() == {"traceparent": f"00-{TRACE}-0808080808080808-00"}
 
 
-@pytest.mark.parametrize(
+@table(
     "traceparent",
     [
         "",

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from antiphon.observe.usage import USAGE_COLUMNS, UsageRow, query_usage, summarize_usage
-from antiphon.store.memory import MemoryStore
 from antiphon.store.usage.usage_table import COUNTS, Counts, UsageKey
+from tests.support.stores import OpenMemory
 
 pytestmark = pytest.mark.anyio
 
@@ -52,8 +52,8 @@ def test_the_time_to_the_first_event_is_none_if_there_was_none() -> None:
     assert bob.first_event_p50_ms is None
 
 
-async def test_a_query_reads_the_hours_between_two_times() -> None:
-    store = MemoryStore(now=lambda: 0)
+async def test_a_query_reads_the_hours_between_two_times(open_memory: OpenMemory) -> None:
+    store = await open_memory(now=lambda: 0)
     await store.usage.add(ROWS)
     rows = await query_usage(store, since=HOUR * 3600, until=(HOUR + 1) * 3600 + 1, by=["client"])
     assert [(row.client, row.requests) for row in rows] == [("alice", 3)]

@@ -14,6 +14,7 @@ from tests.support.outbound_requests import (
     encode_request,
     make_request_plan,
 )
+from tests.support.tables import table
 
 PROVIDER = configured("deepseek")
 SAMPLING: Document = {
@@ -24,7 +25,7 @@ SAMPLING: Document = {
 }
 
 
-@pytest.mark.parametrize(
+@table(
     ("effort", "value"),
     [
         ("minimal", "low"),

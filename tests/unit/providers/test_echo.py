@@ -10,11 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antiphon.core.stream.deltas import Failure, Finish, Reasoning, Refusal, Text, ToolCall, Usage
+from antiphon.core.deltas import Failure, Finish, Reasoning, Refusal, Text, ToolCall, Usage
 from antiphon.dialects.dialect import resolve
 from antiphon.providers import echo
 from antiphon.providers.echo import EchoAnswer, answer
 from tests.support.outbound_requests import CALLED, TOOL, Document, configured, encode_request
+from tests.support.tables import table
 
 DIALECT = resolve("chat")
 PROVIDER = configured("echo")
@@ -59,7 +60,7 @@ def calls(found: list[Any]) -> dict[str, Any]:
     }
 
 
-both_ways = pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+both_ways = table("stream", [False, True], ids=["whole", "streamed"])
 
 
 @both_ways
@@ -134,7 +135,7 @@ def test_the_cut_model_sends_text_without_a_finish_reason() -> None:
 
 
 @both_ways
-@pytest.mark.parametrize(
+@table(
     "said",
     ["What is the weather like?", "the forecast, please", "WEATHER", "in which city?"],
 )

@@ -6,9 +6,8 @@ import base64
 import struct
 from typing import Any
 
-import pytest
-
 from antiphon.providers.echo_media import describe_part
+from tests.support.tables import table
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0\0\0\rIHDR" + struct.pack(">II", 640, 480)
 GIF = b"GIF89a" + struct.pack("<HH", 3, 2)
@@ -22,7 +21,7 @@ def image(url: str) -> dict[str, Any]:
     return {"type": "image_url", "image_url": {"url": url}}
 
 
-@pytest.mark.parametrize(
+@table(
     ("part", "description"),
     [
         (image(encoded(PNG)), "[image: image/png, 640 × 480 pixels, 24 bytes]"),

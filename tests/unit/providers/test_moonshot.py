@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.support.outbound_requests import (
     CALLED,
     TOOL,
@@ -11,11 +9,12 @@ from tests.support.outbound_requests import (
     encode_request,
     make_request_plan,
 )
+from tests.support.tables import table
 
 PROVIDER = configured("moonshot")
 
 
-@pytest.mark.parametrize(
+@table(
     ("model", "effort", "sent"),
     [
         ("kimi-k3", "none", {"thinking": {"type": "disabled"}}),

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from antiphon.core.deltas import ReasoningState
 from antiphon.core.history.steps import MessageStep, ReasoningStep, TextPart, ToolCallStep
 from antiphon.core.plan.plan import Plan
-from antiphon.core.stream.deltas import ReasoningState
 from antiphon.errors import InvalidRequest
 from tests.support.outbound_requests import configured, encode_request
 from tests.support.vendor_answers import STREAMED, WHOLE

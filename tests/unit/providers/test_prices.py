@@ -10,11 +10,12 @@ from antiphon.config import PriceConfig, parse_config
 from antiphon.errors import ConfigError
 from antiphon.providers.prices import FREE, PRICES, Price, find_listed_price, read_price
 from antiphon.providers.registry import SPECS, build_providers
+from tests.support.tables import table
 
 LISTED = [(provider, model) for provider, models in PRICES.items() for model in models]
 
 
-@pytest.mark.parametrize(("provider", "model"), LISTED)
+@table(("provider", "model"), LISTED)
 def test_a_listed_price_is_dated_and_plausible(provider: str, model: str) -> None:
     price = PRICES[provider][model]
     assert provider in SPECS

@@ -7,11 +7,13 @@ from typing import Any
 import pytest
 
 from antiphon.config import Config, ModelConfig, ProviderConfig, SearchConfig
-from antiphon.core.plan.plan import Capabilities, Outbound
+from antiphon.core.capabilities import Capabilities
+from antiphon.core.plan.plan import Outbound
+from antiphon.dialects.bedrock.sigv4 import sign
 from antiphon.errors import ConfigError
 from antiphon.providers.registry import SPECS, build_providers
-from antiphon.wire.sigv4 import sign
 from tests.support.outbound_requests import configured, encode_request, make_request_plan
+from tests.support.tables import table
 
 AT = "20150830T123600Z"
 OUTBOUND = Outbound(path="/model/m/converse", headers={"accept": "application/json"}, body=b"{}")
@@ -50,7 +52,7 @@ def test_a_self_hosted_server_needs_no_key() -> None:
     assert local.authorization("k", OUTBOUND, lambda: AT) == {"authorization": "Bearer k"}
 
 
-@pytest.mark.parametrize("name", [name for name, spec in SPECS.items() if not spec.needs_key])
+@table("name", [name for name, spec in SPECS.items() if not spec.needs_key])
 def test_a_self_hosted_server_is_enabled_only_by_configuration(name: str) -> None:
     assert name == "echo" or name not in build_providers(Config(), {})
     entry = ProviderConfig(base_url=SPECS[name].base_url or "http://localhost:1/v1")
@@ -66,7 +68,7 @@ def test_an_ambient_key_or_a_missing_base_url_enables_no_provider(name: str) -> 
     assert found[name].api_keys == ("k",)
 
 
-@pytest.mark.parametrize(
+@table(
     ("name", "header", "value"),
     [
         ("openai", "authorization", "Bearer k"),
@@ -254,3 +256,23 @@ def test_a_search_backend_without_its_key_is_an_error_that_names_the_key() -> No
     with pytest.raises(ConfigError) as caught:
         search_capabilities("chat", "m", SearchConfig(backend="tavily"))
     assert "search.api_key" in caught.value.message
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://127.0.0.1:99999/v1",
+        "http://127.0.0.1:0/v1",
+        "http://127.0.0.1:8o80/v1",
+        "http://user:pass/word@host/v1",
+        "http://[::1/v1",
+        "http:///v1",
+        "https://:443/v1",
+    ],
+)
+def test_an_address_without_a_usable_host_and_port_is_an_error(url: str) -> None:
+    config = Config(providers={"lab": ProviderConfig(kind="chat", base_url=url)})
+    with pytest.raises(ConfigError) as caught:
+        build_providers(config, {})
+    assert caught.value.path == ("providers", "lab", "base_url")
+    assert "pass" not in caught.value.message

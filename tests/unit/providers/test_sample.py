@@ -6,11 +6,11 @@ import json
 from typing import Any
 
 import jsonschema_rs
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from antiphon.providers.sample import sample
+from tests.support.tables import table
 
 NODE = {
     "type": "object",
@@ -191,14 +191,14 @@ SCHEMAS: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("name", SCHEMAS)
+@table("name", SCHEMAS)
 def test_an_instance_is_valid(name: str) -> None:
     schema = SCHEMAS[name]
     instance = sample(schema, "the user's words")
     assert jsonschema_rs.is_valid(schema, instance), instance
 
 
-@pytest.mark.parametrize("name", SCHEMAS)
+@table("name", SCHEMAS)
 def test_the_same_schema_gives_the_same_instance(name: str) -> None:
     assert sample(SCHEMAS[name], "words") == sample(SCHEMAS[name], "words")
 
@@ -213,7 +213,7 @@ def test_an_unmatched_pattern_still_gives_an_instance() -> None:
     assert sample(schema, "words") == {"x": "words"}
 
 
-@pytest.mark.parametrize(
+@table(
     "schema",
     [
         False,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from antiphon.core.plan.plan import Capabilities
+from antiphon.core.capabilities import Capabilities
 from antiphon.providers.spec import Model, Spec, parse_efforts
 
 

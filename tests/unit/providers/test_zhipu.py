@@ -11,11 +11,12 @@ from tests.support.outbound_requests import (
     encode_request,
     make_request_plan,
 )
+from tests.support.tables import table
 
 PROVIDER = configured("zhipu")
 
 
-@pytest.mark.parametrize(
+@table(
     ("model", "effort", "switch", "value"),
     [
         ("glm-5.3", "minimal", "enabled", "low"),

@@ -85,7 +85,7 @@ async def test_a_queued_response_that_is_never_generated_counts_no_longer(method
         ended = await opened.request(method, f"{path}/cancel" if method == "POST" else path)
         assert ended.status == 200
         await opened.request("POST", f"/v1/responses/{first}/cancel")
-        await until(lambda: not opened.application.live.drivers, "the first one has ended")
+        await until(lambda: not opened.application.process.live.runs, "the first one has ended")
         await until_accepted(opened)
         assert (await until_accepted(opened)).status == 200
 
@@ -101,7 +101,7 @@ async def test_a_response_that_another_process_has_accepted_is_generated(tmp_pat
     async with open_application(config) as second:
         for _ in range(2):
             await submit(second)  # its limit is used up
-        await second.application.start()
+        await second.application.process.start()
 
         async def is_completed() -> bool:
             found = await second.request("GET", f"/v1/responses/{queued}")
@@ -111,13 +111,16 @@ async def test_a_response_that_another_process_has_accepted_is_generated(tmp_pat
         assert (await second.create()).status == 429
 
 
-async def test_a_refused_response_leaves_its_conversation_unlocked() -> None:
+@pytest.mark.parametrize(
+    "fields", [{"background": True}, {"stream": True}, {}], ids=["background", "stream", "whole"]
+)
+async def test_a_refused_response_leaves_its_conversation_unlocked(fields: dict[str, Any]) -> None:
     async with open_application(config_with(max_streams=1)) as opened:
         upstream = GatedUpstream()
         use_upstream(opened.engine, upstream)
         id = document_of(await opened.request("POST", "/v1/conversations", b"{}"))["id"]
         await submit(opened)
-        refused = await opened.create(background=True, conversation=id)
+        refused = await opened.create(**fields, conversation=id)
         assert refused.status == 429
         upstream.gate.set()
 

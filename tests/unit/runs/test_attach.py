@@ -9,11 +9,13 @@ from contextlib import asynccontextmanager
 from antiphon.config import AttachConfig
 from antiphon.core.client_profile import PROFILES
 from antiphon.core.faults.fault import connection_fault
+from antiphon.dialects.client_dialect import EventBatch
+from antiphon.dialects.responses.parse import parse_request
+from antiphon.dialects.responses.render import render_batch
 from antiphon.engine.services import Caller
 from antiphon.errors import UpstreamError
 from antiphon.runs.attach import AttachedTail, AttachTable, digest_request
-from antiphon.runs.driver import RunDriver
-from antiphon.wire.request import Request
+from antiphon.runs.live_run import LiveRun
 from tests.support.applications import (
     GatedUpstream,
     OpenApplication,
@@ -33,32 +35,40 @@ class Collector:
     def __init__(self) -> None:
         self.data = b""
         self.ready = asyncio.Event()
+        self._count = 0
 
-    async def send(self, frames: bytes, last_seq: int, is_last: bool) -> None:
-        self.data += frames
-        await self.ready.wait()
+    @property
+    def is_blocked(self) -> bool:
+        return self._count > 1 and not self.ready.is_set()
+
+    async def send(self, batch: EventBatch, is_last: bool) -> None:
+        self.data += render_batch(batch)
+        self._count += 1
+        if self.is_blocked:
+            await self.ready.wait()
 
 
 @asynccontextmanager
 async def attachable(
     window_s: float = LATE_S, upstream: GatedUpstream | None = None
-) -> AsyncIterator[tuple[OpenApplication, AttachTable, RunDriver]]:
+) -> AsyncIterator[tuple[OpenApplication, AttachTable, LiveRun]]:
     async with open_application() as opened:
         if upstream is not None:
             use_upstream(opened.engine, upstream)
-        table = AttachTable(AttachConfig(window_s=window_s), opened.application.live)
-        request = Request.read({"model": "echo/echo", "input": "a b c d e f", "stream": True})
-        run = await opened.engine.create(request, Caller("local", "req_1"))
-        yield opened, table, table.make_driver(run, KEY)
+        table = AttachTable(AttachConfig(window_s=window_s), opened.application.process.live)
+        request = parse_request({"model": "echo/echo", "input": "a b c d e f", "stream": True})
+        engine = opened.engine
+        prepared = await engine.prepare(request, Caller("local", "req_1"))
+        yield opened, table, table.create(engine.services, prepared, KEY)
 
 
-async def lose(driver: RunDriver, reader: Collector) -> None:
+async def lose(run: LiveRun, reader: Collector) -> None:
     """Lose the connection in the middle of a write."""
-    following = asyncio.ensure_future(driver.follow(reader))
-    await until(lambda: reader.data, "the reader gets something")
+    following = asyncio.ensure_future(run.follow(reader))
+    await until(lambda: reader.is_blocked, "the reader gets the second batch")
     following.cancel()
     await asyncio.wait((following,))
-    await driver.leave()
+    await run.leave()
 
 
 def test_the_same_request_may_be_written_differently() -> None:
@@ -70,17 +80,17 @@ def test_the_same_request_may_be_written_differently() -> None:
 
 async def test_the_clients_that_may_attach() -> None:
     async with open_application() as opened:
-        live = opened.application.live
+        live = opened.application.process.live
         assert AttachTable(AttachConfig(), live).profiles == {"codex"}
         assert AttachTable(AttachConfig(clients=["*"]), live).profiles == set(PROFILES)
         assert AttachTable(AttachConfig(clients=[]), live).profiles == set()
 
 
 async def test_a_run_goes_on_and_is_read_again_from_the_beginning() -> None:
-    async with attachable() as (opened, table, driver):
-        await driver.open(LATE_S)
+    async with attachable() as (opened, table, run):
+        await run.open(LATE_S)
         assert table.take(KEY) is None  # its reader is still there
-        await lose(driver, Collector())
+        await lose(run, Collector())
         waiting = table.take(KEY)
         assert waiting is not None
         assert table.take(KEY) is None  # one reader at a time
@@ -96,9 +106,9 @@ async def test_a_run_goes_on_and_is_read_again_from_the_beginning() -> None:
 
 
 async def test_a_connection_may_be_lost_again() -> None:
-    async with attachable() as (_, table, driver):
-        await driver.open(LATE_S)
-        await lose(driver, Collector())
+    async with attachable() as (_, table, run):
+        await run.open(LATE_S)
+        await lose(run, Collector())
         waiting = table.take(KEY)
         assert waiting is not None
         await AttachedTail(waiting).leave()
@@ -107,10 +117,10 @@ async def test_a_connection_may_be_lost_again() -> None:
 
 async def test_a_run_whose_client_stays_away_is_cancelled() -> None:
     upstream = GatedUpstream()
-    async with attachable(0.01, upstream) as (opened, table, driver):
-        await driver.open(0.01)
+    async with attachable(0.01, upstream) as (opened, table, run):
+        await run.open(0.01)
         await until(lambda: upstream.waiting, "the provider has the request")
-        await driver.leave()
+        await run.leave()
         assert upstream.waiting == 1
         await until(lambda: not opened.engine.active, "the run is cancelled")
         assert (upstream.waiting, table.take(KEY)) == (0, None)
@@ -118,9 +128,9 @@ async def test_a_run_whose_client_stays_away_is_cancelled() -> None:
 
 async def test_a_run_that_failed_is_not_read_again() -> None:
     upstream = GatedUpstream(error=UpstreamError(connection_fault("reset")))
-    async with attachable(LATE_S, upstream) as (opened, table, driver):
-        await driver.open(0.01)
-        await driver.leave()
+    async with attachable(LATE_S, upstream) as (opened, table, run):
+        await run.open(0.01)
+        await run.leave()
         upstream.gate.set()
         await until(lambda: not opened.engine.active, "the run has failed")
         assert table.take(KEY) is None
@@ -129,20 +139,19 @@ async def test_a_run_that_failed_is_not_read_again() -> None:
 async def test_a_run_that_never_began_does_not_wait() -> None:
     upstream = GatedUpstream(error=UpstreamError(connection_fault("reset")))
     upstream.gate.set()
-    async with attachable(LATE_S, upstream) as (_, table, driver):
+    async with attachable(LATE_S, upstream) as (_, table, run):
         try:
-            await driver.open(LATE_S)
+            await run.open(LATE_S)
         except UpstreamError:
-            await driver.leave()
+            await run.leave()
         assert table.take(KEY) is None
 
 
 async def test_a_reader_that_gets_everything_leaves_nothing_behind() -> None:
-    async with attachable() as (_, table, driver):
-        await driver.open(LATE_S)
+    async with attachable() as (_, table, run):
+        await run.open(LATE_S)
         reader = Collector()
         reader.ready.set()
-        await driver.follow(reader)
-        assert driver.outlive is None
-        await driver.leave()
+        await run.follow(reader)
+        await run.leave()
         assert table.take(KEY) is None

@@ -6,6 +6,7 @@ import asyncio
 import dataclasses
 import re
 from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +14,17 @@ from msgspec.structs import replace
 
 from antiphon.config import BackgroundConfig, Config, StoreConfig
 from antiphon.core.plan.plan import Outbound
+from antiphon.dialects.client_dialect import EventBatch
+from antiphon.dialects.responses.parse import parse_request
 from antiphon.engine.services import Caller
 from antiphon.engine.upstream import UpstreamAnswer
 from antiphon.errors import StoreError
 from antiphon.providers.registry import Provider
-from antiphon.runs.driver import RunDriver
-from antiphon.runs.lease import PROCESS_LOST
+from antiphon.runs.background import AcceptedRequest
+from antiphon.runs.live_run import LiveRun
+from antiphon.runs.recovery import PROCESS_LOST
 from antiphon.store.run_log import RunStore
 from antiphon.store.store import Store
-from antiphon.wire.request import Request
 from tests.support.applications import (
     GatedUpstream,
     HeldUpstream,
@@ -59,7 +62,7 @@ async def test_queued_responses_are_generated_by_the_next_process(tmp_path: Path
         use_upstream(first.engine, GatedUpstream())
         ids = [await submit(first, input=text) for text in ("one", "two", "three")]
     async with open_application(config) as second:
-        await second.application.start()
+        await second.application.process.start()
         for response_id, text in zip(ids[1:], ("two", "three"), strict=True):
 
             async def is_completed(response_id: str = response_id) -> bool:
@@ -82,7 +85,7 @@ async def test_a_queued_response_that_cannot_be_generated_any_more_has_the_reaso
         queued = await submit(first, previous_response_id=previous)
         await first.request("DELETE", f"/v1/responses/{previous}")
     async with open_application(config) as second:
-        await second.application.start()
+        await second.application.process.start()
 
         async def has_failed() -> bool:
             return await status_of(second, queued) == "failed"
@@ -110,7 +113,7 @@ async def test_the_log_of_a_queued_stream_goes_on_in_the_next_process(tmp_path: 
         reading.cancel()
     announced = events_of(b"".join(frames))
     async with open_application(config) as second:
-        await second.application.start()
+        await second.application.process.start()
         path = f"/v1/responses/{announced[0]['response']['id']}?stream=true"
         events = events_of(await read_stream(await second.request("GET", path)))
         again = events_of(await read_stream(await second.request("GET", path)))
@@ -138,7 +141,7 @@ async def test_a_stream_is_read_from_another_process_while_it_is_generated(tmp_p
         upstream = GatedUpstream()
         use_upstream(first.engine, upstream)
         streaming = await first.create(background=True, stream=True)
-        [response_id] = first.application.live.drivers
+        [response_id] = first.application.process.live.runs
         path = f"/v1/responses/{response_id}?stream=true"
         tail = await second.request("GET", path)
         upstream.gate.set()
@@ -153,7 +156,7 @@ async def test_every_process_shows_the_items_that_are_finished(tmp_path: Path) -
         upstream = HeldUpstream()
         use_upstream(first.engine, upstream)
         streaming = await first.create(model="echo/reasoner", background=True, stream=True)
-        [response_id] = first.application.live.drivers
+        [response_id] = first.application.process.live.runs
         await upstream.is_holding.wait()
         path = f"/v1/responses/{response_id}"
 
@@ -175,10 +178,10 @@ async def test_a_run_that_breaks_is_ended_all_the_same(tmp_path: Path) -> None:
         upstream = GatedUpstream()
         use_upstream(opened.engine, upstream)
         await opened.create(background=True, stream=True)
-        [driver] = opened.application.live.drivers.values()
-        response_id = driver.run.prepared.response.id
-        await until(lambda: driver.log.sequence_number == 2, "it has begun")
-        break_log(driver)
+        [live] = opened.application.process.live.runs.values()
+        response_id = live.run.prepared.response.id
+        await until(lambda: live.log.next_number == 2, "it has begun")
+        break_log(live)
         upstream.gate.set()
 
         async def has_failed() -> bool:
@@ -196,14 +199,14 @@ async def test_a_response_is_generated_although_its_client_leaves_while_it_is_ac
     tmp_path: Path,
 ) -> None:
     async with open_application(config_in(tmp_path)) as opened:
-        upstream, live = GatedUpstream(), opened.application.live
+        upstream, live = GatedUpstream(), opened.application.process.live
         use_upstream(opened.engine, upstream)
         accepting = asyncio.ensure_future(opened.create(background=True))
         asking = live.background._tasks  # in its thread
-        await until(lambda: asking or live.drivers, "the store is being asked")
+        await until(lambda: asking or live.runs, "the store is being asked")
         accepting.cancel()
-        await until(lambda: live.drivers, "it is generated")
-        [response_id] = live.drivers
+        await until(lambda: live.runs, "it is generated")
+        [response_id] = live.runs
         upstream.gate.set()
 
         async def is_completed() -> bool:
@@ -215,7 +218,7 @@ async def test_a_response_is_generated_although_its_client_leaves_while_it_is_ac
 
 async def test_a_conversation_stays_locked_although_its_client_leaves(tmp_path: Path) -> None:
     async with open_application(config_in(tmp_path)) as opened:
-        upstream, live = GatedUpstream(), opened.application.live
+        upstream, live = GatedUpstream(), opened.application.process.live
         use_upstream(opened.engine, upstream)
         id = document_of(await opened.request("POST", "/v1/conversations", b"{}"))["id"]
         accepting = asyncio.ensure_future(opened.create(background=True, conversation=id))
@@ -261,7 +264,7 @@ async def test_a_response_that_cannot_be_accepted_holds_nothing() -> None:
         refused = await opened.create(background=True, conversation=conversation)
         engine.services = working
         assert refused.status == 500
-        assert not opened.application.live.lease._held
+        assert not opened.application.process.live.lease._held
         accepted = await opened.create(conversation=conversation)
         assert document_of(accepted)["status"] == "completed"
 
@@ -287,7 +290,7 @@ async def test_a_response_that_comes_during_a_claim_is_not_queued_if_there_is_ro
     tmp_path: Path,
 ) -> None:
     async with open_application(config_in(tmp_path)) as opened:
-        engine, background = opened.engine, opened.application.live.background
+        engine, background = opened.engine, opened.application.process.live.background
         working = engine.services
         held = HeldClaims(working.store.runs)
         store: Any = StoreWithRuns(working.store, held)
@@ -295,8 +298,9 @@ async def test_a_response_that_comes_during_a_claim_is_not_queued_if_there_is_ro
         background.fill()
         await until(lambda: held.is_claiming, "queued responses are looked for")
         fields = {"model": "echo/echo", "input": "Hi", "background": True, "stream": True}
-        run = await engine.create(Request.read(fields), Caller("local", "req_1"))
-        submitting = asyncio.ensure_future(background.submit(run))
+        prepared = await engine.prepare(parse_request(fields), Caller("local", "req_1"))
+        accepted = AcceptedRequest(engine.services, prepared, ExitStack())
+        submitting = asyncio.ensure_future(background.submit(accepted))
         await asyncio.wait([submitting], timeout=0.1)  # it would be queued by then
         held.go_on.set()
         path = f"/v1/responses/{(await submitting).id}?stream=true"
@@ -312,14 +316,14 @@ async def test_responses_that_another_process_has_taken_are_forgotten(tmp_path: 
         upstream = GatedUpstream()
         use_upstream(first.engine, upstream)
         ids = [await submit(first, input=text) for text in ("one", "two")]
-        await second.application.start()
+        await second.application.process.start()
 
         async def is_completed() -> bool:
             return await status_of(second, ids[1]) == "completed"
 
         await until_async(is_completed, "the other process has generated it")
         upstream.gate.set()
-        waiting = first.application.live.background._waiting
+        waiting = first.application.process.live.background._waiting
         await until(lambda: not waiting, "it is forgotten")
         assert upstream.waiting == 0
 
@@ -385,8 +389,8 @@ async def test_an_error_of_the_provider_is_the_error_of_a_whole_answer(tmp_path:
     assert "background.run_broken" not in [entry.event for entry in opened.log]
 
 
-def break_log(driver: RunDriver) -> None:
-    def feed(events: object) -> bytes:
+def break_log(live: LiveRun) -> None:
+    def feed(events: object) -> EventBatch:
         raise RuntimeError("a bug")
 
-    driver.log.feed = feed  # type: ignore[method-assign]
+    live.log.feed = feed  # type: ignore[method-assign]

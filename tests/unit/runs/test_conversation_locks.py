@@ -4,22 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import json
+from contextlib import ExitStack
 
 import pytest
 
+from antiphon.core.request import Request
+from antiphon.engine.run import Run
 from antiphon.engine.services import Caller
 from antiphon.errors import InvalidRequest
 from antiphon.runs.conversation_locks import ConversationLocks
 from antiphon.store.conversation import Conversation
-from antiphon.wire.request import Request
 from tests.support.applications import OpenApplication, open_application
+from tests.support.request_body import parse_body
 
 CALLER = Caller("me", "req_1")
 
 
-def request(conversation: str = "conv_1", model: str = "echo/echo") -> Request:
+def make_request(conversation: str = "conv_1", model: str = "echo/echo") -> Request:
     body = {"model": model, "input": "Hello?", "conversation": conversation}
-    return Request.parse(json.dumps(body).encode())
+    return parse_body(json.dumps(body).encode())
+
+
+REQUEST = make_request()
 
 
 async def make_locks(opened: OpenApplication) -> ConversationLocks:
@@ -34,24 +40,43 @@ async def unlocked(locks: ConversationLocks) -> None:
         await asyncio.wait(locks._tasks)
 
 
+async def create(
+    locks: ConversationLocks, opened: OpenApplication, request: Request = REQUEST
+) -> Run:
+    """Create the run of a request with a conversation."""
+    engine = opened.engine
+    with ExitStack() as held:
+        run = Run(engine.services, await locks.prepare(engine, request, CALLER, held))
+        run.hold(held.pop_all())
+        return run
+
+
 async def test_a_conversation_is_refused_while_a_run_has_it() -> None:
     async with open_application() as opened:
         locks = await make_locks(opened)
-        run = await locks.create(opened.engine, request(), CALLER)
+        run = await create(locks, opened)
         for other in (locks, ConversationLocks(opened.engine.services)):
             with pytest.raises(InvalidRequest) as caught:
-                await other.create(opened.engine, request(), CALLER)
+                await create(other, opened)
             assert (caught.value.status, caught.value.wire_code) == (400, "conversation_locked")
         async with run:  # and left without an end
             pass
-        await locks.create(opened.engine, request(), CALLER)  # at once: its client knows of the end
+        await create(locks, opened)  # at once: its client knows of the end
+
+
+async def test_a_run_that_is_discarded_leaves_no_lock() -> None:
+    async with open_application() as opened:
+        locks = await make_locks(opened)
+        run = await create(locks, opened)
+        run.discard()
+        assert await create(locks, opened) is not run
 
 
 async def test_an_unknown_conversation_is_not_found() -> None:
     async with open_application() as opened:
         locks = await make_locks(opened)
         with pytest.raises(InvalidRequest) as caught:
-            await locks.create(opened.engine, request("conv_2"), CALLER)
+            await create(locks, opened, make_request("conv_2"))
         assert (caught.value.status, caught.value.param) == (404, "conversation")
 
 
@@ -59,22 +84,22 @@ async def test_a_request_that_is_rejected_leaves_no_lock() -> None:
     async with open_application() as opened:
         locks = await make_locks(opened)
         with pytest.raises(InvalidRequest):
-            await locks.create(opened.engine, request(model="nobody/nothing"), CALLER)
+            await create(locks, opened, make_request(model="nobody/nothing"))
         await unlocked(locks)
-        await locks.create(opened.engine, request(), CALLER)
+        await create(locks, opened)
 
 
 async def test_a_lock_that_was_handed_over_is_not_released_with_the_run() -> None:
     async with open_application() as opened:
         locks = await make_locks(opened)
-        run = await locks.create(opened.engine, request(), CALLER)
+        run = await create(locks, opened)
         locks.hand_over(run.prepared.response.id)
         async with run:
             pass
         await unlocked(locks)
         with pytest.raises(InvalidRequest):
-            await locks.create(opened.engine, request(), CALLER)
+            await create(locks, opened)
         await opened.engine.services.store.save(
             run.prepared.make_turn(run.prepared.response, "echo"), conversation_id="conv_1"
         )
-        await locks.create(opened.engine, request(), CALLER)
+        await create(locks, opened)

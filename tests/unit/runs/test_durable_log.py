@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
 import msgspec
 import pytest
 
+from antiphon.core.events import Completed, Created, Event, Failed, InProgress, Queued
+from antiphon.core.items import Message, OutputText
+from antiphon.core.response import Response
+from antiphon.dialects.client_dialect import EventBatch
+from antiphon.dialects.responses.render import with_frames
 from antiphon.errors import StoreError, StoreRefused
 from antiphon.runs.durable_log import DurableLog
-from antiphon.store.memory import MemoryStore
-from antiphon.store.run_log import LoggedBatch, RunStart
+from antiphon.runs.stored_log import encode_batch
+from antiphon.store.run_log import LoggedBatch, RunStart, RunStore
+from antiphon.store.sqlite.store import SQLiteStore
 from antiphon.store.turn import StoreLimits, Turn
-from antiphon.wire.events import Completed, Created, Event, Failed, InProgress
-from antiphon.wire.items import Message, OutputText
-from antiphon.wire.response import Response
+from tests.support.stores import OpenMemory
 from tests.support.turns import Clock
 from tests.support.waiting import LIMIT_S, until
 
@@ -42,13 +47,20 @@ def finished(text: str = "Hello") -> Response:
     return msgspec.structs.replace(RESPONSE, status="completed", output=output)
 
 
-async def begun(store: MemoryStore, start: RunStart = START) -> DurableLog:
+async def begun(
+    store: SQLiteStore, start: RunStart = START, on_lost: Callable[[], object] = list
+) -> DurableLog:
     token = await store.runs.begin(turn_of(RESPONSE), start)
-    return DurableLog(store.runs, RESPONSE.id, token, is_streamed=start.is_streamed)
+    return log_of(store.runs, token, is_streamed=start.is_streamed, on_lost=on_lost)
 
 
-async def test_a_batch_is_visible_once_it_is_stored() -> None:
-    store = MemoryStore(now=Clock())
+def log_of(runs: RunStore, token: int, **options: Any) -> DurableLog:
+    options = {"is_streamed": True, "on_lost": list, **options}
+    return DurableLog(runs, RESPONSE.id, token, **options)
+
+
+async def test_a_batch_is_visible_once_it_is_stored(open_memory: OpenMemory) -> None:
+    store = await open_memory(now=Clock())
     log = await begun(store)
     log.feed([Created(RESPONSE)])
     log.feed([InProgress(RESPONSE)])
@@ -63,37 +75,49 @@ async def test_a_batch_is_visible_once_it_is_stored() -> None:
     assert [batch[:2] for batch in page.batches] == [(0, 1), (2, 3)]  # one for each write
 
 
-async def test_a_log_goes_on_after_what_the_store_has() -> None:
-    store = MemoryStore(now=Clock())
+async def test_a_log_goes_on_after_what_the_store_has(open_memory: OpenMemory) -> None:
+    store = await open_memory(now=Clock())
     token = await store.runs.begin(turn_of(RESPONSE), START)
-    earlier = [LoggedBatch(0, 1, b"data: 0\n\ndata: 1\n\n")]
-    await store.runs.append(RESPONSE.id, token, earlier)
-    log = DurableLog(store.runs, RESPONSE.id, token, is_streamed=True, earlier=earlier)
+    earlier = [with_frames(EventBatch(0, [Created(RESPONSE), Queued(RESPONSE)]))]
+    await store.runs.append(RESPONSE.id, token, [encode_batch(batch) for batch in earlier])
+    log = log_of(store.runs, token, earlier=earlier)
     assert (log.visible, log.batches) == (1, earlier)
     log.feed([InProgress(RESPONSE)])
     await until(lambda: log.visible == 2, "it is stored")
     page = await store.runs.read_events(RESPONSE.id, -1)
     assert page is not None
-    assert [*page.batches] == log.batches
-    assert [batch[:2] for batch in log.batches] == [(0, 1), (2, 2)]
+    assert [*page.batches] == [encode_batch(batch) for batch in log.batches]
+    assert [batch[:2] for batch in page.batches] == [(0, 1), (2, 2)]
 
 
-async def test_the_end_is_stored_with_the_last_events() -> None:
-    store = MemoryStore(now=Clock())
+async def test_the_end_is_stored_with_the_last_events(open_memory: OpenMemory) -> None:
+    store = await open_memory(now=Clock())
     log = await begun(store)
     log.feed([Created(RESPONSE)])
     events: list[Event] = [InProgress(RESPONSE), Completed(finished())]
     assert await log.finish(turn_of(finished()), events) == events
-    frames = log.feed(events)
-    assert frames == log.batches[-1].frames
+    batch = log.feed(events)
+    assert (batch.first, batch.events) == (1, events)
+    assert batch is log.batches[-1]
     assert (log.visible, log.has_ended, log.is_finished) == (2, True, True)
     page = await store.runs.read_events(RESPONSE.id, -1)
     assert page is not None
     assert (page.status, page.last_seq) == ("completed", 2)
 
 
-async def test_without_a_stream_only_the_end_is_stored() -> None:
-    store = MemoryStore(now=Clock())
+async def test_readers_share_the_frames_that_are_stored(open_memory: OpenMemory) -> None:
+    store = await open_memory(now=Clock())
+    log = await begun(store)
+    log.feed([Created(RESPONSE)])
+    assert log.batches[0].frames is None  # nothing is rendered before it is needed
+    await until(lambda: log.visible == 1, "it is stored")
+    page = await store.runs.read_events(RESPONSE.id, -1)
+    assert page is not None
+    assert page.batches[0].frames == log.batches[0].frames
+
+
+async def test_without_a_stream_only_the_end_is_stored(open_memory: OpenMemory) -> None:
+    store = await open_memory(now=Clock())
     log = await begun(store, msgspec.structs.replace(START, is_streamed=False))
     await log.finish(turn_of(finished()), [Completed(finished())])
     turn = await store.load(RESPONSE.id)
@@ -102,12 +126,11 @@ async def test_without_a_stream_only_the_end_is_stored() -> None:
     assert await store.runs.read_events(RESPONSE.id, -1) is None
 
 
-async def test_a_run_that_was_taken_over_is_given_up() -> None:
-    store = MemoryStore(now=Clock())
+async def test_a_run_that_was_taken_over_is_given_up(open_memory: OpenMemory) -> None:
+    store = await open_memory(now=Clock())
     lost: list[str] = []
     for act in ("flush", "finish"):
-        log = await begun(store)
-        log.on_lost = partial(lost.append, act)
+        log = await begun(store, on_lost=partial(lost.append, act))
         await store.delete(RESPONSE.id)
         if act == "flush":
             log.feed([Created(RESPONSE)])
@@ -117,8 +140,8 @@ async def test_a_run_that_was_taken_over_is_given_up() -> None:
         assert (lost.pop(), log.is_closed, log.is_finished, log.visible) == (act, True, True, 0)
 
 
-async def test_a_response_that_is_too_large_fails_and_ends() -> None:
-    store = MemoryStore(now=Clock(), limits=StoreLimits(max_turn_bytes=2000))
+async def test_a_response_that_is_too_large_fails_and_ends(open_memory: OpenMemory) -> None:
+    store = await open_memory(now=Clock(), limits=StoreLimits(max_turn_bytes=2000))
     log = await begun(store)
     response = finished("x" * 3000)
     [event] = await log.finish(turn_of(response), [Completed(response)])
@@ -129,8 +152,8 @@ async def test_a_response_that_is_too_large_fails_and_ends() -> None:
     assert "bytes exceed the limit" in turn.response["error"]["message"]
 
 
-async def test_what_cannot_be_made_smaller_is_refused() -> None:
-    store = MemoryStore(now=Clock(), limits=StoreLimits(max_turn_bytes=2000))
+async def test_what_cannot_be_made_smaller_is_refused(open_memory: OpenMemory) -> None:
+    store = await open_memory(now=Clock(), limits=StoreLimits(max_turn_bytes=2000))
     log = await begun(store)
     response = msgspec.structs.replace(finished(), output=(), instructions="x" * 3000)
     with pytest.raises(StoreRefused):
@@ -140,7 +163,7 @@ async def test_what_cannot_be_made_smaller_is_refused() -> None:
 class BusyRuns:
     """A store that fails the first time."""
 
-    def __init__(self, store: MemoryStore) -> None:
+    def __init__(self, store: SQLiteStore) -> None:
         self._runs = store.runs
         self.failures = 1
 
@@ -158,11 +181,11 @@ class BusyRuns:
 
 
 @pytest.mark.parametrize("act", ["append", "finish"])
-async def test_a_store_that_is_away_is_waited_for(act: str) -> None:
-    store = MemoryStore(now=Clock())
+async def test_a_store_that_is_away_is_waited_for(open_memory: OpenMemory, act: str) -> None:
+    store = await open_memory(now=Clock())
     token = await store.runs.begin(turn_of(RESPONSE), START)
     runs = BusyRuns(store)
-    log = DurableLog(runs, RESPONSE.id, token, is_streamed=True, retry_s=0.01)  # type: ignore[arg-type]
+    log = log_of(runs, token, retry_s=0.01)  # type: ignore[arg-type]
     if act == "append":
         log.feed([Created(RESPONSE)])
         log.feed([InProgress(RESPONSE)])

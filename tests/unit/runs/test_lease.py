@@ -6,9 +6,13 @@ import asyncio
 
 from antiphon.errors import StoreUnavailable
 from antiphon.runs.lease import ProcessLease
-from antiphon.store.memory import MemoryRuns, MemoryStore
 from antiphon.store.run_log import RenewedRuns, RunStart
-from antiphon.store.turn import Turn
+from antiphon.store.sqlite.memory import MemoryAccess
+from antiphon.store.sqlite.runs import SQLiteRuns
+from antiphon.store.sqlite.store import SQLiteStore
+from antiphon.store.sqlite.writer import Job
+from antiphon.store.turn import StoreLimits, Turn
+from tests.support.stores import OpenMemory
 from tests.support.turns import Clock, turn
 from tests.support.waiting import until
 
@@ -20,14 +24,14 @@ def running_turn(id: str) -> Turn:
     return turn(id, status="in_progress", output=(), response=response)
 
 
-async def begin(store: MemoryStore, id: str, holder: str, *, is_streamed: bool = False) -> int:
+async def begin(store: SQLiteStore, id: str, holder: str, *, is_streamed: bool = False) -> int:
     start = RunStart(holder=holder, is_background=True, is_streamed=is_streamed)
     return await store.runs.begin(running_turn(id), start)
 
 
-async def test_a_process_that_was_paused_keeps_its_runs() -> None:
+async def test_a_process_that_was_paused_keeps_its_runs(open_memory: OpenMemory) -> None:
     clock = Clock()
-    store = MemoryStore(now=clock)
+    store = await open_memory(now=clock)
     lease = ProcessLease(store.runs, "me", LEASE_S, lambda requested: None)
     await lease.hold("resp_1")
     await begin(store, "resp_1", "me")
@@ -37,9 +41,9 @@ async def test_a_process_that_was_paused_keeps_its_runs() -> None:
     await lease.close()
 
 
-async def test_a_lease_is_renewed_while_it_is_held() -> None:
+async def test_a_lease_is_renewed_while_it_is_held(open_memory: OpenMemory) -> None:
     clock = Clock()
-    store = MemoryStore(now=clock)
+    store = await open_memory(now=clock)
     requested: list[RenewedRuns] = []
     lease = ProcessLease(store.runs, "me", 0.03, requested.append)
     await lease.hold("resp_1")
@@ -51,8 +55,8 @@ async def test_a_lease_is_renewed_while_it_is_held() -> None:
     assert len(await store.runs.claim_expired("other", 2)) == 1
 
 
-class CountedRuns(MemoryRuns):
-    """A store that counts renewals, and may be away."""
+class CountedRuns(SQLiteRuns):
+    """Runs whose renewals are counted, in a store that may be away."""
 
     renewals = 0
     is_away = False
@@ -62,12 +66,18 @@ class CountedRuns(MemoryRuns):
         await asyncio.sleep(0)
         if self.is_away:
             raise StoreUnavailable("the database is away")
-        return await super().renew(holder, lease_s)
+        return RenewedRuns((), ())
 
 
 def counted_lease() -> tuple[CountedRuns, ProcessLease]:
+    access = MemoryAccess(lambda connection: False)
     clock = Clock()
-    runs = CountedRuns(MemoryStore(now=clock), clock, log_ttl_s=60)
+
+    def refuse(*arguments: object) -> Job[None]:
+        raise AssertionError("nothing is saved")
+
+    limits = StoreLimits()
+    runs = CountedRuns(access, refuse, refuse, now=clock, lease_now=clock, limits=limits)
     return runs, ProcessLease(runs, "me", LEASE_S, lambda requested: None)
 
 
@@ -93,8 +103,10 @@ async def test_no_run_begins_while_the_lease_cannot_be_renewed() -> None:
     await lease.close()
 
 
-async def test_a_lease_that_was_never_held_is_closed_without_the_store() -> None:
+async def test_a_lease_that_was_never_held_is_closed_without_the_store(
+    open_memory: OpenMemory,
+) -> None:
     requested: list[RenewedRuns] = []
-    lease = ProcessLease(MemoryStore(now=Clock()).runs, "me", LEASE_S, requested.append)
+    lease = ProcessLease((await open_memory(now=Clock())).runs, "me", LEASE_S, requested.append)
     await lease.close()
     assert requested == []

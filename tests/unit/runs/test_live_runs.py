@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable
+from dataclasses import replace as replace_services
 from pathlib import Path
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
-from antiphon.config import StoreConfig
+from antiphon.config import BackgroundConfig, StoreConfig
+from antiphon.dialects.client_dialect import EventBatch
+from antiphon.dialects.responses.parse import parse_request
 from antiphon.engine.services import Caller
-from antiphon.runs.live_runs import look_interval
+from antiphon.runs.live_run import START_AFTER_S, LiveRun
+from antiphon.runs.live_runs import LiveRuns, recovery_interval
 from antiphon.store.run_log import RunStart, RunStore
 from antiphon.store.store import Store
-from antiphon.wire.request import Request
 from tests.support.applications import (
     GatedUpstream,
     document_of,
@@ -23,8 +27,58 @@ from tests.support.applications import (
     read_stream,
     use_upstream,
 )
+from tests.support.loop_clock import loop_clock
 from tests.support.turns import turn
 from tests.support.waiting import until, until_async
+
+LATE_S = 60.0
+REQUEST = parse_request({"model": "echo/echo", "input": "Hello", "stream": True})
+
+
+class Collector:
+    """A reader that takes everything."""
+
+    async def send(self, batch: EventBatch, is_last: bool) -> None:
+        return
+
+
+async def follow(run: LiveRun, opening: Awaitable[None]) -> None:
+    await opening
+    await run.follow(Collector())
+
+
+class SlowStore:
+    """A store that stores the end of a response when `gate` is set."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.runs = SlowRuns(store.runs, self)
+        self.gate = asyncio.Event()
+        self.waiting = 0
+
+    async def wait(self) -> None:
+        self.waiting += 1
+        await self.gate.wait()
+
+    async def save(self, *arguments: Any, **options: Any) -> None:
+        await self.wait()
+        await self._store.save(*arguments, **options)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+
+class SlowRuns:
+    def __init__(self, runs: RunStore, store: SlowStore) -> None:
+        self._runs = runs
+        self._store = store
+
+    async def finish(self, *arguments: Any, **options: Any) -> None:
+        await self._store.wait()
+        await self._runs.finish(*arguments, **options)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._runs, name)
 
 
 async def test_a_long_response_is_in_progress_for_other_processes_too(tmp_path: Path) -> None:
@@ -34,7 +88,7 @@ async def test_a_long_response_is_in_progress_for_other_processes_too(tmp_path: 
         upstream = GatedUpstream()
         use_upstream(opened.engine, upstream)
         streaming = await opened.create(stream=True)
-        [response_id] = opened.application.live.drivers
+        [response_id] = opened.application.process.live.runs
         path = f"/v1/responses/{response_id}"
 
         async def is_stored() -> bool:
@@ -50,20 +104,22 @@ async def test_a_long_response_is_in_progress_for_other_processes_too(tmp_path: 
 async def test_a_response_that_is_being_stored_is_not_stored_as_begun() -> None:
     """The end may take long to store: it must not be overwritten with the beginning."""
     async with open_application() as opened:
-        request = Request.read({"model": "echo/echo", "input": "Hello", "stream": True})
-        run = await opened.engine.create(request, Caller("local", "req_1"))
-        async with run:
-            await run.open()
-            while await run.next_events():
-                pass
-            opened.application.live.record_start(run)
-        response_id = run.prepared.response.id
-        turn = await opened.engine.services.store.load(response_id, client="local")
-        await opened.application.live.lease.close()
-        assert turn is not None
-        assert turn.status == "completed"
-        assert await opened.engine.services.store.delete(response_id, client="local")
-        assert not await opened.engine.services.store.delete(response_id, client="local")
+        store = SlowStore(opened.engine.services.store)
+        opened.engine.services = services = replace_services(opened.engine.services, store=store)
+        live = LiveRuns(opened.engine, BackgroundConfig())
+        prepared = await opened.engine.prepare(REQUEST, Caller("local", "req_1"))
+        run = live.create(services, prepared)
+        with loop_clock() as clock:
+            opening = asyncio.ensure_future(run.open(LATE_S))
+            reading = asyncio.ensure_future(follow(run, opening))
+            await until(lambda: store.waiting, "the end is being stored")
+            await clock.advance(2 * START_AFTER_S)
+        assert not live.lease._held  # which the beginning would need
+        store.gate.set()
+        await reading
+        turn = await store.load(prepared.response.id, client="local")
+    assert turn is not None
+    assert turn.status == "completed"
 
 
 async def test_responses_of_a_lost_process_are_ended_at_start() -> None:
@@ -72,7 +128,7 @@ async def test_responses_of_a_lost_process_are_ended_at_start() -> None:
         response = {"id": "resp_1", "object": "response", "status": "in_progress", "output": []}
         lost = turn("resp_1", status="in_progress", output=(), response=response, client="local")
         await runs.begin(lost, RunStart(holder="a process that is gone"))
-        await opened.application.start()
+        await opened.application.process.start()
         found = document_of(await opened.request("GET", "/v1/responses/resp_1"))
     assert found["status"] == "failed"
     assert [entry.event for entry in opened.log] == ["runs.recovered"]
@@ -80,74 +136,53 @@ async def test_responses_of_a_lost_process_are_ended_at_start() -> None:
 
 def test_a_lost_process_is_noticed_soon_after_its_lease() -> None:
     """Not as long after it as the lease itself takes."""
-    assert [look_interval(lease_s) for lease_s in (0.5, 10.0, 60.0)] == [0.5, 1.0, 1.0]
+    assert [recovery_interval(lease_s) for lease_s in (0.5, 10.0, 60.0)] == [0.5, 1.0, 1.0]
 
 
-async def test_a_driver_is_found_by_its_owner_alone() -> None:
+async def test_a_run_is_found_by_its_owner_alone() -> None:
     async with open_application(echo_config(commit_after_s=0.01)) as opened:
-        upstream, live = GatedUpstream(), opened.application.live
+        upstream, live = GatedUpstream(), opened.application.process.live
         use_upstream(opened.engine, upstream)
         for is_stored in (True, False):
             streaming = await opened.create(stream=True, store=is_stored)
-            [response_id] = live.drivers
+            [response_id] = live.runs
             assert (live.find(response_id, "local") is not None) is is_stored
             assert live.find(response_id, "somebody") is None
             assert live.find_log(response_id, "local") is None  # it is not a background response
-            live.drivers[response_id].delete()
+            live.runs[response_id].delete()
             assert live.find(response_id, "local") is None
             assert not isinstance(streaming.body, bytes)
             await streaming.body.close()
 
 
-class SlowRuns:
-    """Runs of a store that is slow to store the end of one."""
-
-    def __init__(self, runs: RunStore) -> None:
-        self._runs = runs
-        self.gate = asyncio.Event()
-        self.waiting = 0
-
-    async def finish(self, *arguments: Any, **options: Any) -> None:
-        self.waiting += 1
-        await self.gate.wait()
-        await self._runs.finish(*arguments, **options)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._runs, name)
-
-
-class SlowStore:
-    def __init__(self, store: Store, runs: SlowRuns) -> None:
-        self._store = store
-        self.runs = runs
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._store, name)
-
-
 async def test_a_response_is_ended_although_its_reader_leaves_while_it_is_stored() -> None:
-    async with open_application(echo_config(commit_after_s=0.01)) as opened:
-        live, upstream = opened.application.live, GatedUpstream()
-        runs = SlowRuns(live.store.runs)
-        slow: Any = SlowStore(live.store, runs)
-        live.store = slow
+    async with open_application() as opened:
+        upstream = GatedUpstream()
         use_upstream(opened.engine, upstream)
-        streaming = await opened.create(stream=True)
-        [response_id] = live.drivers
-        await until(lambda: response_id in live.lease._held, "the response is stored")
-        reading = asyncio.ensure_future(read_stream(streaming))
+        store = SlowStore(opened.engine.services.store)
+        opened.engine.services = services = replace_services(opened.engine.services, store=store)
+        live = LiveRuns(opened.engine, BackgroundConfig())
+        prepared = await opened.engine.prepare(REQUEST, Caller("local", "req_1"))
+        run = live.create(services, prepared)
+        await run.open(0.01)
+        await until(lambda: prepared.response.id in live.lease._held, "the response is stored")
+        reading = asyncio.ensure_future(run.follow(Collector()))
         upstream.gate.set()
-        await until(lambda: runs.waiting, "its end is being stored")
+        await until(lambda: store.waiting, "its end is being stored")
         reading.cancel()
         await asyncio.wait((reading,))
-        runs.gate.set()
+        leaving = asyncio.ensure_future(run.leave())
+        await until(lambda: run.task is not None and run.task.cancelling(), "its reader leaves")
+        store.gate.set()
+        await leaving
 
         async def is_completed() -> bool:
-            found = document_of(await opened.request("GET", f"/v1/responses/{response_id}"))
-            return bool(found.get("status") == "completed")
+            turn = await store.load(prepared.response.id, client="local")
+            return turn is not None and turn.status == "completed"
 
         await until_async(is_completed, "its end is stored")
         assert not live.lease._held
+        await live.close()
 
 
 @pytest.mark.parametrize("store", ["memory://", "sqlite"])
@@ -157,10 +192,10 @@ async def test_nothing_is_kept_of_a_response_that_is_deleted_while_it_is_generat
     url = f"sqlite:///{tmp_path / 'turns.db'}" if store == "sqlite" else store
     config = replace(echo_config(commit_after_s=0.01), store=StoreConfig(url=url))
     async with open_application(config) as opened:
-        live, upstream = opened.application.live, GatedUpstream()
+        live, upstream = opened.application.process.live, GatedUpstream()
         use_upstream(opened.engine, upstream)
         streaming = await opened.create(stream=True)
-        [response_id] = live.drivers
+        [response_id] = live.runs
         await until(lambda: response_id in live.lease._held, "the response is being stored")
         deleted = await opened.request("DELETE", f"/v1/responses/{response_id}")
         assert deleted.status == 200
@@ -175,10 +210,10 @@ async def test_deleting_a_response_of_another_process_ends_it_without_an_error(
     store = StoreConfig(url=f"sqlite:///{tmp_path / 'turns.db'}")
     config = replace(echo_config(commit_after_s=0.01), store=store)
     async with open_application(config) as opened, open_application(config) as other:
-        live, upstream = opened.application.live, GatedUpstream()
+        live, upstream = opened.application.process.live, GatedUpstream()
         use_upstream(opened.engine, upstream)
         streaming = await opened.create(stream=True)
-        [response_id] = live.drivers
+        [response_id] = live.runs
         path = f"/v1/responses/{response_id}"
 
         async def is_deleted() -> bool:
@@ -194,10 +229,10 @@ async def test_deleting_a_response_of_another_process_ends_it_without_an_error(
 
 async def test_a_response_whose_run_breaks_after_it_was_stored_is_ended() -> None:
     async with open_application(echo_config(commit_after_s=0.01)) as opened:
-        live, upstream = opened.application.live, GatedUpstream()
+        live, upstream = opened.application.process.live, GatedUpstream()
         use_upstream(opened.engine, upstream)
         streaming = await opened.create(stream=True)
-        [response_id] = live.drivers
+        [response_id] = live.runs
         await until(lambda: response_id in live.lease._held, "the response is being stored")
         upstream.gate.set()
         assert not isinstance(streaming.body, bytes)

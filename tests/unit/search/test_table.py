@@ -13,6 +13,7 @@ from antiphon.config import Config, parse_config
 from antiphon.errors import ConfigError
 from antiphon.search.searcher import open_searcher
 from antiphon.search.table import open_backend, read_search_limits
+from tests.support.tables import table
 
 
 def config(**search: Any) -> Config:
@@ -53,7 +54,7 @@ def test_supported_limits_depend_on_the_backend(search: dict[str, Any], expected
     assert read_search_limits(config(**search)) == frozenset(expected)
 
 
-@pytest.mark.parametrize(
+@table(
     ("search", "key"),
     [
         ({"backend": "searxng"}, "search.url: required"),

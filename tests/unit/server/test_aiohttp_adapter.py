@@ -12,11 +12,12 @@ import pytest
 from antiphon.config import Config
 from antiphon.server.aiohttp_adapter import AiohttpServer
 from antiphon.server.application import Application
-from antiphon.server.wiring import open_engine
+from antiphon.server.gateway import GatewayProcess
+from antiphon.server.wiring import open_setup
 from tests.support.applications import GatedUpstream, echo_config, use_upstream
 from tests.support.client_answers import Answer
 from tests.support.stream_reader import open_stream
-from tests.support.waiting import until
+from tests.support.waiting import let_others_read, until
 
 LIMIT = 10_000
 BODY = json.dumps({"model": "echo/echo", "input": "Hello"}).encode()
@@ -49,11 +50,11 @@ def config() -> Config:
 
 @pytest.fixture
 async def served(config: Config) -> AsyncIterator[Served]:
-    async with open_engine(config, {}, lambda entry: None) as engine:
+    async with open_setup(config, {}, lambda entry: None) as setup:
         upstream = GatedUpstream()
-        use_upstream(engine, upstream)
+        use_upstream(setup.engine, upstream)
         upstream.gate.set()
-        application = Application(engine, config)
+        application = Application(GatewayProcess(setup))
         server = AiohttpServer(application, config.server)
         await server.start()
         served = Served(application, server)
@@ -120,7 +121,7 @@ async def test_a_head_request_is_answered_without_a_body(served: Served) -> None
 
 
 async def test_a_rejection_during_shutdown_closes_the_connection(served: Served) -> None:
-    served.application.stop_accepting()
+    served.application.process.stop_accepting()
     answer = await served.send(BODY)
     assert (answer.status, answer.headers["connection"]) == (503, "close")
 
@@ -157,8 +158,50 @@ async def test_a_server_that_stops_listening_finishes_open_connections(served: S
 
 
 async def test_a_server_that_was_never_started_can_be_closed(config: Config) -> None:
-    async with open_engine(config, {}, lambda entry: None) as engine:
-        server = AiohttpServer(Application(engine, config), config.server)
+    async with open_setup(config, {}, lambda entry: None) as setup:
+        server = AiohttpServer(Application(GatewayProcess(setup)), config.server)
         await server.stop_listening()
         await server.close()
-        assert not engine.active
+        assert not setup.engine.active
+
+
+HANDSHAKE = (
+    b"GET /v1/responses HTTP/1.1\r\nhost: localhost\r\nconnection: upgrade\r\n"
+    b"upgrade: websocket\r\nsec-websocket-version: 13\r\n"
+    b"sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+)
+FRAME = b'{"type": "response.create", "model": "echo/echo", "input": "Hello", "store": false}'
+
+
+def client_frame(payload: bytes, mask: bytes | None = b"\1\2\3\4") -> bytes:
+    """A text frame of less than 126 bytes."""
+    if mask is None:
+        return bytes([0x81, len(payload)]) + payload
+    masked = bytes(byte ^ mask[at % 4] for at, byte in enumerate(payload))
+    return bytes([0x81, 0x80 | len(payload)]) + mask + masked
+
+
+@pytest.mark.parametrize("together", [True, False], ids=["with the handshake", "after it"])
+async def test_an_unmasked_frame_of_a_client_closes_the_connection(
+    served: Served, together: bool
+) -> None:
+    """RFC 6455, 5.1: a server must close the connection; a proxy could be made to cache it."""
+    frame = client_frame(FRAME, mask=None)
+    async with open_stream(served.server.port) as client:
+        client.write(HANDSHAKE + frame if together else HANDSHAKE)
+        await client.head()
+        if not together:
+            client.write(frame)
+        assert client.status == 101
+        assert await client.read_until_close() == b"\x88\x02\x03\xea"  # close, 1002
+
+
+async def test_masked_frames_are_answered_also_in_pieces(served: Served) -> None:
+    async with open_stream(served.server.port) as client:
+        client.write(HANDSHAKE)
+        await client.head()
+        for byte in client_frame(FRAME):
+            client.write(bytes([byte]))
+            await let_others_read()
+        answer = await client.read_bytes_until(b"response.completed")
+    assert b"response.created" in answer

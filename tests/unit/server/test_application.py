@@ -2,26 +2,36 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
-from typing import NoReturn
+from dataclasses import replace
+from typing import NoReturn, TypeVar
 
 import pytest
 
-from antiphon.engine.runtime import Runtime
-from antiphon.pipeline.log import Entry
+from antiphon.core.plan.plan import Outbound
+from antiphon.engine.runtime import Runtime, WorkerThread
+from antiphon.engine.upstream import UpstreamAnswer
+from antiphon.providers.registry import Provider
 from antiphon.server.application import Application
+from antiphon.server.gateway import GatewayProcess
 from antiphon.server.http import HTTPRequest
-from antiphon.server.wiring import open_engine
+from antiphon.server.wiring import open_setup
+from antiphon.stages.log import Entry
 from tests.support.applications import (
     LOCAL,
+    GatedUpstream,
     document_of,
     echo_config,
     error_of,
     open_application,
     read_stream,
+    use_upstream,
 )
 from tests.support.gateways import events_of
+from tests.support.tables import table
 
+T = TypeVar("T")
 KEYS = {"alice": "sk-alice"}
 
 
@@ -52,7 +62,7 @@ async def test_a_response_is_created_as_a_stream() -> None:
     assert (types[0], types[-1]) == ("response.created", "response.completed")
 
 
-@pytest.mark.parametrize(
+@table(
     ("method", "path", "status"),
     [
         ("GET", "/v1/models", 200),
@@ -120,9 +130,9 @@ async def test_every_response_has_a_request_id_of_its_own() -> None:
 async def test_the_date_of_a_response_is_read_from_the_injected_clock() -> None:
     log: list[Entry] = []
     runtime = Runtime(epoch_s=lambda: 784_111_777.5)
-    async with open_engine(echo_config(), {}, log.append, runtime) as engine:
+    async with open_setup(echo_config(), {}, log.append, runtime) as setup:
         http = HTTPRequest.with_body("GET", "/health", LOCAL)
-        response = await Application(engine, echo_config()).handle(http)
+        response = await Application(GatewayProcess(setup)).handle(http)
     assert response.headers["date"] == "Sun, 06 Nov 1994 08:49:37 GMT"
 
 
@@ -157,6 +167,38 @@ async def test_a_crash_is_a_500_and_is_logged_as_a_bug_without_secrets() -> None
     assert "sk-secret" not in str(response.body) + str(entry)
 
 
+class NoThreads(WorkerThread):
+    """A worker in a process that may start no further thread."""
+
+    async def run(self, function: Callable[[], T]) -> T:
+        raise RuntimeError("can't start new thread")
+
+
+@pytest.mark.parametrize("path", ["/v1/responses", "/v1/responses/input_tokens"])
+async def test_no_thread_to_be_had_is_a_503_and_says_which_limit_to_raise(path: str) -> None:
+    large = {"model": "echo/echo", "input": "x" * 600_000}
+    async with open_application() as opened:
+        opened.engine.services = replace(opened.engine.services, worker=NoThreads())
+        response = await opened.request("POST", path, json.dumps(large).encode())
+    assert (response.status, error_of(response)["code"]) == (503, "server_error")
+    assert "threads" in error_of(response)["message"]
+    assert response.headers["retry-after"] == "1"
+    assert [entry.event for entry in opened.log] == ["gateway.out_of_threads"]
+    assert opened.log[0].facts["request_id"] == response.headers["x-request-id"]
+
+
+async def test_no_thread_to_be_had_during_a_run_is_a_503() -> None:
+    class NoResolver(GatedUpstream):
+        async def open(self, provider: Provider, outbound: Outbound, key: str) -> UpstreamAnswer:
+            raise RuntimeError("can't start new thread")
+
+    async with open_application() as opened:
+        use_upstream(opened.engine, NoResolver())
+        response = await opened.create()
+    assert (response.status, error_of(response)["code"]) == (503, "server_error")
+    assert [entry.event for entry in opened.log] == ["attempt.failed", "gateway.out_of_threads"]
+
+
 async def test_a_client_that_disconnects_gets_no_response() -> None:
     async def disconnect(feed: Callable[[bytes], None]) -> NoReturn:
         raise ConnectionResetError
@@ -170,7 +212,7 @@ async def test_a_client_that_disconnects_gets_no_response() -> None:
 
 async def test_during_shutdown_new_responses_are_rejected_and_readiness_fails() -> None:
     async with open_application() as opened:
-        opened.application.stop_accepting()
+        opened.application.process.stop_accepting()
         created = await opened.create()
         ready = await opened.request("GET", "/health/ready")
         live = await opened.request("GET", "/health/live")

@@ -6,7 +6,7 @@ import pytest
 
 from antiphon.config import ClientConfig, Config
 from antiphon.errors import ConfigError
-from antiphon.server.clients import make_profile_resolver
+from antiphon.server.setup import make_profile_resolver
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from aiohttp import compression_utils
 from antiphon.errors import InvalidRequest
 from antiphon.server.content_encoding import PIECE_BYTES, ContentDecoder
 from tests.support.compressed_bodies import compress_repeated
+from tests.support.tables import table
 
 BODY = b'{"model": "m", "input": "' + b"x" * 100_000 + b'"}'
 
@@ -28,8 +29,8 @@ COMPRESSED = {
 }
 
 
-@pytest.mark.parametrize("step", [1, 7, 10_000])
-@pytest.mark.parametrize("name", COMPRESSED)
+@table("step", [1, 7, 10_000])
+@table("name", COMPRESSED)
 def test_a_body_is_decompressed_in_small_pieces(name: str, step: int) -> None:
     data = COMPRESSED[name]
     decoder = ContentDecoder("gzip" if "gzip" in name else "deflate")
@@ -55,11 +56,38 @@ def test_data_that_is_not_compressed_as_declared_is_an_error() -> None:
             list(ContentDecoder(encoding).feed(BODY))
 
 
-def test_incomplete_deflate_data_is_an_error() -> None:
-    decoder = ContentDecoder("deflate")
-    list(decoder.feed(zlib.compress(BODY)[:-10]))
+@pytest.mark.parametrize("name", COMPRESSED)
+@pytest.mark.parametrize("step", [1, 10_000])
+def test_incomplete_data_is_an_error(name: str, step: int) -> None:
+    whole = COMPRESSED[name]
+    for missing in (1, 4, 8, 9, 30, len(whole) - 5):
+        data = whole[:-missing]
+        decoder = ContentDecoder("gzip" if "gzip" in name else "deflate")
+        for start in range(0, len(data), step):
+            list(decoder.feed(data[start : start + step]))
+        with pytest.raises(InvalidRequest, match="does not match its Content-Encoding"):
+            decoder.close()
+
+
+def test_a_body_without_any_data_is_an_error() -> None:
+    for encoding in ("gzip", "deflate"):
+        with pytest.raises(InvalidRequest, match="does not match its Content-Encoding"):
+            ContentDecoder(encoding).close()
+
+
+def test_the_number_of_gzip_members_is_limited() -> None:
+    """Members without content would take time and produce nothing that another limit counts."""
+    decoder = ContentDecoder("gzip")
+    list(decoder.feed(gzip.compress(b"") * 1000))
     with pytest.raises(InvalidRequest, match="does not match its Content-Encoding"):
-        decoder.close()
+        list(decoder.feed(gzip.compress(b"") * 100))
+
+
+def test_bytes_after_the_end_are_an_error() -> None:
+    for encoding, data in (("gzip", gzip.compress(BODY)), ("deflate", zlib.compress(BODY))):
+        decoder = ContentDecoder(encoding)
+        with pytest.raises(InvalidRequest, match="does not match its Content-Encoding"):
+            list(decoder.feed(data + b"more"))
 
 
 def test_an_encoding_that_is_not_supported_is_a_415_that_names_the_supported_ones() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from antiphon.core.client_profile import OTHER, PROFILES
+from antiphon.core.client_profile import OTHER, PROFILES, Profile
 from antiphon.core.faults.fault import (
     FaultType,
     ProviderFault,
@@ -15,19 +15,20 @@ from antiphon.core.faults.fault import (
     shutdown_fault,
     timeout_fault,
 )
-from antiphon.errors import InvalidRequest, StoreUnavailable
+from antiphon.dialects.client_dialect import Problem
+from antiphon.dialects.responses.client import RESPONSES
+from antiphon.engine.services import Caller
+from antiphon.errors import InvalidRequest, LimitExceeded, StoreUnavailable, UpstreamError
 from antiphon.server.errors import (
-    adapt_status,
     body_timeout,
+    describe_error,
     error_response,
-    fault_response,
-    internal_error_response,
-    invalid_request_response,
-    method_not_allowed_response,
-    no_route_response,
+    method_not_allowed,
+    no_route,
 )
 from antiphon.server.http import HTTPRequest, HTTPResponse
 from tests.support.applications import error_of
+from tests.support.tables import table
 
 CODEX = PROFILES["codex"]
 HTTP = HTTPRequest.with_body("PUT", "/v1/x", {})
@@ -37,20 +38,30 @@ def fault(**changes: Any) -> ProviderFault:
     return structs.replace(connection_fault("reset"), **changes)
 
 
+def reply(error: Exception, profile: Profile = OTHER) -> HTTPResponse:
+    """What a client of Responses gets for an error."""
+    problem = describe_error(error, Caller("me", "req_1", profile))
+    return error_response(problem, RESPONSES)
+
+
+def reply_to_fault(given: ProviderFault, profile: Profile = OTHER) -> HTTPResponse:
+    return reply(UpstreamError(given, "As described."), profile)
+
+
 def test_an_error_has_all_four_keys() -> None:
-    response = error_response(400, "No.", param="input", code="invalid_type")
+    response = error_response(Problem(status=400, message="No.", param="input"), RESPONSES)
     assert error_of(response) == {
         "message": "No.",
         "type": "invalid_request_error",
         "param": "input",
-        "code": "invalid_type",
+        "code": None,
     }
     assert response.headers == {"content-type": "application/json"}
 
 
 def test_an_invalid_request_keeps_its_status_code_and_parameter() -> None:
     error = InvalidRequest("Bad.", param="tools", code="invalid_value", status=422, kind="other")
-    response = invalid_request_response(error)
+    response = reply(error)
     assert response.status == 422
     assert error_of(response) == {
         "message": "Bad.",
@@ -61,26 +72,25 @@ def test_an_invalid_request_keeps_its_status_code_and_parameter() -> None:
 
 
 def test_an_unknown_path_is_named() -> None:
-    response = no_route_response(HTTP)
+    response = reply(no_route(HTTP))
     assert (response.status, error_of(response)["message"]) == (404, "No route for PUT /v1/x.")
 
 
 def test_a_wrong_method_is_answered_with_the_allowed_ones() -> None:
-    response = method_not_allowed_response(HTTP, ["POST", "GET"])
+    response = reply(method_not_allowed(HTTP, ["POST", "GET"]))
     assert (response.status, response.headers["allow"]) == (405, "GET, POST")
     assert error_of(response)["message"] == "PUT is not allowed for /v1/x; use GET, POST."
 
 
 def test_a_body_that_is_too_slow_is_a_408_that_names_the_setting() -> None:
-    response = invalid_request_response(body_timeout(30.0))
+    response = reply(body_timeout(30.0))
     assert (response.status, error_of(response)["code"]) == (408, "request_timeout")
     assert "30 seconds" in error_of(response)["message"]
     assert "`body_timeout_s`" in error_of(response)["message"]
 
 
 def test_a_database_that_is_away_is_no_defect_of_the_gateway() -> None:
-    error = StoreUnavailable("postgresql://10.0.0.7/antiphon: no answer within 5 s.")
-    response = internal_error_response(error, "en")
+    response = reply(StoreUnavailable("postgresql://10.0.0.7/antiphon: no answer within 5 s."))
     assert (response.status, response.headers["retry-after"]) == (503, "1")
     assert isinstance(response.body, bytes)
     assert b'"code":"store_unavailable"' in response.body
@@ -88,13 +98,22 @@ def test_a_database_that_is_away_is_no_defect_of_the_gateway() -> None:
 
 
 def test_an_internal_error_does_not_reveal_its_cause() -> None:
-    response = internal_error_response(OSError("/home/me/turns.db"), "en")
+    response = reply(OSError("/home/me/turns.db"))
     assert response.status == 500
     assert error_of(response)["code"] == "server_error"
     assert b"turns.db" not in (response.body if isinstance(response.body, bytes) else b"")
 
 
-@pytest.mark.parametrize(
+def test_a_limit_has_its_headers_and_is_final_for_a_client_that_would_retry() -> None:
+    headers = {"retry-after": "9"}
+    for permanent, status in ((False, 429), (True, 400)):
+        error = LimitExceeded("Enough.", code="c", kind="k", headers=headers, permanent=permanent)
+        response = reply(error, CODEX)
+        assert (response.status, response.headers["retry-after"]) == (status, "9")
+        assert reply(error).status == 429
+
+
+@table(
     ("given", "kind", "code", "param"),
     [
         (fault(), "server_error", "server_error", None),
@@ -133,38 +152,37 @@ def test_an_internal_error_does_not_reveal_its_cause() -> None:
 def test_a_fault_becomes_the_error_type_and_code_that_clients_know(
     given: ProviderFault, kind: str, code: str, param: str | None
 ) -> None:
-    response = fault_response(given, OTHER, "en")
+    response = reply_to_fault(given)
     error = error_of(response)
     assert response.status == given.http_status
     assert (error["type"], error["code"], error["param"]) == (kind, code, param)
 
 
 def test_a_delay_is_sent_in_whole_seconds_and_in_milliseconds() -> None:
-    headers = fault_response(fault(retry_after_s=0.25), OTHER, "en").headers
+    headers = reply_to_fault(fault(retry_after_s=0.25)).headers
     assert (headers["retry-after"], headers["retry-after-ms"]) == ("1", "250")
-    assert "retry-after" not in fault_response(fault(), OTHER, "en").headers
+    assert "retry-after" not in reply_to_fault(fault()).headers
 
 
 def test_the_description_of_a_fault_is_the_message() -> None:
-    response = fault_response(timeout_fault("total"), OTHER, "Nothing arrived in time.")
+    response = reply(UpstreamError(timeout_fault("total"), "Nothing arrived in time."))
     assert error_of(response)["message"] == "Nothing arrived in time."
 
 
 def test_a_permanent_error_is_a_400_for_clients_that_retry_everything_else() -> None:
-    response = HTTPResponse(404)
-    adapt_status(response, CODEX)
+    response = reply(InvalidRequest("No.", status=404), CODEX)
     assert response.status == 400
     assert "404" in response.headers["antiphon-diagnostics"]
 
 
-@pytest.mark.parametrize(("status", "profile"), [(404, OTHER), (429, CODEX), (200, CODEX)])
-def test_other_statuses_and_clients_are_left_alone(status: int, profile: Any) -> None:
-    response = HTTPResponse(status)
-    adapt_status(response, profile)
-    assert response == HTTPResponse(status)
+@pytest.mark.parametrize(("status", "profile"), [(404, OTHER), (429, CODEX), (503, CODEX)])
+def test_other_statuses_and_clients_are_left_alone(status: int, profile: Profile) -> None:
+    response = reply(InvalidRequest("No.", status=status), profile)
+    assert response.status == status
+    assert "antiphon-diagnostics" not in response.headers
 
 
 def test_a_fault_that_a_retry_cannot_fix_is_permanent_though_its_status_is_not() -> None:
     rejected = fault(type=FaultType.auth, code="invalid_api_key", http_status=502)
-    assert fault_response(rejected, CODEX, "en").status == 400
-    assert fault_response(shutdown_fault(), CODEX, "en").status == 503
+    assert reply_to_fault(rejected, CODEX).status == 400
+    assert reply_to_fault(shutdown_fault(), CODEX).status == 503

@@ -11,11 +11,15 @@ import pytest
 from msgspec import structs
 
 from antiphon.config import ClientConfig, Config
+from antiphon.core.client_profile import OTHER
 from antiphon.core.faults.fault import FaultType, ProviderFault, connection_fault
+from antiphon.dialects.client_dialect import EventBatch
+from antiphon.dialects.responses.parse import parse_request
+from antiphon.dialects.responses.render import ResponsesRenderer
+from antiphon.engine.services import Caller
 from antiphon.errors import UpstreamError
 from antiphon.server.event_stream import EventStream
 from antiphon.server.http import HTTPResponse
-from antiphon.wire.sse import SSEEncoder
 from tests.support.applications import (
     GatedUpstream,
     OpenApplication,
@@ -284,14 +288,22 @@ async def test_the_next_batch_is_not_produced_before_the_reader_asks_for_it() ->
         await reader.aclose()
 
 
-async def test_an_iteration_raises_what_breaks_the_stream(monkeypatch: pytest.MonkeyPatch) -> None:
-    def crash(self: SSEEncoder, events: object) -> NoReturn:
+class BrokenRenderer(ResponsesRenderer):
+    def feed(self, batch: EventBatch) -> NoReturn:
         raise RuntimeError("a bug")
 
+
+async def test_an_iteration_raises_what_breaks_the_stream() -> None:
+    reported: list[Exception] = []
     async with open_application() as opened:
-        response = await opened.create(stream=True)
-        assert isinstance(response.body, EventStream)
-        monkeypatch.setattr(SSEEncoder, "feed", crash)
+        services = opened.engine.services
+        request = parse_request({"model": "echo/echo", "input": "Hello", "stream": True})
+        prepared = await opened.engine.prepare(request, Caller("local", "req_1"))
+        live = opened.application.process.live.create(services, prepared)
+        await live.open(60.0)
+        config = opened.application.process.setup.server
+        body = EventStream(live, BrokenRenderer(OTHER), config, reported.append)
         with pytest.raises(RuntimeError, match="a bug"):
-            _ = [piece async for piece in response.body]
+            _ = [piece async for piece in body]
         assert not opened.engine.active
+    assert [str(error) for error in reported] == ["a bug"]

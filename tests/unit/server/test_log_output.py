@@ -8,8 +8,8 @@ import json
 import pytest
 
 from antiphon.config import LogConfig
-from antiphon.pipeline.log import Entry
 from antiphon.server.log_output import open_log
+from antiphon.stages.log import Entry
 
 ENTRY = Entry("response.finished", "info", {"model": "echo/echo", "code": None, "tokens": 3})
 
@@ -33,6 +33,19 @@ def test_text_leaves_out_facts_without_a_value() -> None:
     out = io.StringIO()
     open_log(LogConfig(format="text"), out)(ENTRY)
     assert out.getvalue().strip().endswith("response.finished model=echo/echo tokens=3")
+
+
+def test_a_line_is_bounded_and_says_what_was_left_out() -> None:
+    out = io.StringIO()
+    names = [f"param.unknown:f{number}" for number in range(500_000)]
+    facts = {"text": "x" * 10_000_000, "names": names, "long": ["y" * 9_000] * 3, "short": ["z"]}
+    open_log(LogConfig(format="json"), out)(Entry("response.diagnostics", "info", facts))
+    line = json.loads(out.getvalue())
+    assert len(out.getvalue()) < 30_000
+    assert line["text"].endswith("x… (9,992,000 more characters)")
+    assert (len(line["names"]), line["names"][-1]) == (101, "… (499,900 more)")
+    assert (len(line["long"]), line["long"][-1]) == (2, "… (2 more)")
+    assert line["short"] == ["z"]
 
 
 @pytest.mark.parametrize(("out", "is_json"), [(io.StringIO(), True), (Terminal(), False)])

@@ -10,6 +10,7 @@ from antiphon.config import Config, ModelConfig, ProviderConfig
 from antiphon.engine.routing import make_router
 from antiphon.providers.registry import SPECS, build_providers
 from antiphon.server.model_catalog import entity_tag, model_list
+from tests.support.tables import table
 
 KEYS = {name: "k" for spec in SPECS.values() for name in spec.api_key_env}
 
@@ -123,7 +124,7 @@ def test_an_effort_with_an_empty_value_counts_as_one_of_its_own() -> None:
 # Context window
 
 
-@pytest.mark.parametrize(
+@table(
     ("window", "output", "limit"),
     [
         (200_000, None, 180_000),  # a tenth is reserved

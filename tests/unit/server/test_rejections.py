@@ -38,7 +38,7 @@ async def test_a_rejected_request_leaves_its_model_error_and_status(tmp_path: Pa
             "The model 'nobody/gpt-4711-turbo' does not exist. GET /v1/models lists the models.",
         ),
         (
-            {"model": "private words " * 20 + "!", "input": ""},
+            {"model": "private words " * 15 + "!", "input": ""},
             "The model '«request text» !' does not exist. GET /v1/models lists the models.",
         ),
     ],

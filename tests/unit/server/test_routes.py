@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from antiphon.server.endpoints.context import Context
+from antiphon.server.exchange import Exchange
 from antiphon.server.http import HTTPResponse
-from antiphon.server.routes import EXACT, PUBLIC, compile_templates, match_template
+from antiphon.server.routes import EXACT, PUBLIC, Route, compile_templates, match_template
 
 
-async def answer(context: Context) -> HTTPResponse:
+async def answer(exchange: Exchange) -> HTTPResponse:
     return HTTPResponse(204)
 
 
 COMPILED = compile_templates(
     {
-        "/v1/things/{thing_id}": {"GET": answer},
-        "/v1/things/{thing_id}/parts/{part_id}": {"DELETE": answer},
-        "/v1/models/{model:path}": {"GET": answer},
+        "/v1/things/{thing_id}": Route({"GET": answer}),
+        "/v1/things/{thing_id}/parts/{part_id}": Route({"DELETE": answer}),
+        "/v1/models/{model:path}": Route({"GET": answer}),
     }
 )
 
@@ -51,4 +51,4 @@ def test_only_health_and_what_is_for_operators_need_no_client_key() -> None:
 
 
 def test_a_head_request_is_answered_where_a_get_request_is() -> None:
-    assert all(("GET" in methods) == ("HEAD" in methods) for methods in EXACT.values())
+    assert all(("GET" in route.methods) == ("HEAD" in route.methods) for route in EXACT.values())

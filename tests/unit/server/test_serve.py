@@ -18,14 +18,15 @@ import uvloop
 
 from antiphon.engine.engine import Engine
 from antiphon.errors import ConfigError
-from antiphon.pipeline.log import Entry
 from antiphon.server import serve as serve_module
 from antiphon.server.serve import GatewayServer, serve
-from antiphon.server.wiring import open_engine
+from antiphon.server.wiring import open_setup
 from antiphon.server.workers.listeners import bind_listeners
+from antiphon.stages.log import Entry
 from tests.support.applications import GatedUpstream, echo_config, use_upstream
 from tests.support.gateways import events_of
 from tests.support.stream_reader import open_stream
+from tests.support.tables import table
 from tests.support.waiting import LIMIT_S, until
 
 
@@ -104,23 +105,23 @@ def test_the_limit_of_open_files_is_raised_to_the_maximum() -> None:
 
 async def test_an_open_bind_without_keys_is_rejected_before_listening() -> None:
     config = echo_config(host="0.0.0.0")
-    async with open_engine(config, {}, lambda entry: None) as engine:
+    async with open_setup(config, {}, lambda entry: None) as setup:
         with pytest.raises(ConfigError, match="api_keys"):
-            await GatewayServer(engine, config).start()
+            await GatewayServer(setup).start()
 
 
 async def test_a_stream_that_outlives_the_deadline_ends_with_a_terminal_event() -> None:
     config = echo_config(shutdown_s=0.05, commit_after_s=0.01)
-    async with open_engine(config, {}, lambda entry: None) as engine:
-        use_upstream(engine, GatedUpstream())
-        gateway = GatewayServer(engine, config)
+    async with open_setup(config, {}, lambda entry: None) as setup:
+        use_upstream(setup.engine, GatedUpstream())
+        gateway = GatewayServer(setup)
         await gateway.start()
         async with open_stream(gateway.port) as client:
             await client.post({"model": "echo/echo", "input": "Hello", "stream": True})
             await client.event()
             await gateway.stop()
             events = events_of((await client.rest()).body)
-        assert not engine.active
+        assert not setup.engine.active
     assert events[-1]["type"] == "response.failed"
     assert "restarting" in events[-1]["response"]["error"]["message"]
 
@@ -128,8 +129,8 @@ async def test_a_stream_that_outlives_the_deadline_ends_with_a_terminal_event() 
 async def test_a_server_that_retires_closes_connections_with_their_next_answer() -> None:
     config = echo_config(shutdown_s=600)
     (listeners,) = bind_listeners("127.0.0.1", 0, 1)
-    async with open_engine(config, {}, lambda entry: None) as engine:
-        gateway = GatewayServer(engine, config, listeners=listeners)
+    async with open_setup(config, {}, lambda entry: None) as setup:
+        gateway = GatewayServer(setup, listeners=listeners)
         await gateway.start()
         assert gateway.port == listeners[0].getsockname()[1]
         async with open_stream(gateway.port) as whole, open_stream(gateway.port) as streamed:
@@ -150,8 +151,8 @@ async def test_a_server_that_retires_closes_connections_with_their_next_answer()
 
 async def test_a_server_that_retires_waits_for_connections_until_the_deadline() -> None:
     config = echo_config(shutdown_s=0.05)
-    async with open_engine(config, {}, lambda entry: None) as engine:
-        gateway = GatewayServer(engine, config)
+    async with open_setup(config, {}, lambda entry: None) as setup:
+        gateway = GatewayServer(setup)
         await gateway.start()
         async with open_stream(gateway.port) as client:
             await client.post({"model": "echo/echo", "input": "Hello"})
@@ -162,7 +163,7 @@ async def test_a_server_that_retires_waits_for_connections_until_the_deadline() 
             assert await client.closed_without_an_answer()
 
 
-@pytest.mark.parametrize("passes", range(8))
+@table("passes", range(8))
 def test_a_server_that_retires_answers_connections_it_has_just_accepted(passes: int) -> None:
     """A connection that was accepted some passes of the event loop before is not refused. With the
     event loop of the workers: that of Python 3.11 drops such connections by itself."""
@@ -174,8 +175,8 @@ async def _retire_after_connecting(passes: int) -> bytes:
     """Return the begin of the answer, nothing if the connection is left to the successor."""
     config = echo_config(shutdown_s=600)
     (listeners,) = bind_listeners("127.0.0.1", 0, 1)
-    async with open_engine(config, {}, lambda entry: None) as engine:
-        gateway = GatewayServer(engine, config, listeners=listeners)
+    async with open_setup(config, {}, lambda entry: None) as setup:
+        gateway = GatewayServer(setup, listeners=listeners)
         await gateway.start()
         with (
             listeners[0].dup() as successor,

@@ -2,20 +2,35 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+import re
 from importlib.metadata import EntryPoint
 
 import pytest
 from msgspec.structs import replace
 
 import antiphon
-from antiphon.config import Config, PipelineConfig
+from antiphon.config import Config, PipelineConfig, ProviderConfig
+from antiphon.core.events import Completed
 from antiphon.errors import ConfigError
-from antiphon.pipeline.persist import PersistStage
-from antiphon.pipeline.stage import Batch, Stage, with_terminal
-from antiphon.server.stage_plugins import GROUP, load_stages
-from antiphon.wire.events import Completed
+from antiphon.server.wiring import GROUP, load_stages
+from antiphon.stages.change_text import change_text
+from antiphon.stages.persist import PersistStage
+from antiphon.stages.stage import Batch, Stage, with_terminal
+from tests.support.upstream import (
+    DONE,
+    Connection,
+    ReceivedRequest,
+    Upstream,
+    chunk,
+    send_frames,
+    send_json,
+    upstream,
+    whole_answer,
+)
 
-PERSIST = EntryPoint("keep", "antiphon.pipeline.persist:PersistStage", GROUP)
+PERSIST = EntryPoint("keep", "antiphon.stages.persist:PersistStage", GROUP)
 BROKEN = EntryPoint("broken", "antiphon.nothing:Stage", GROUP)
 NO_STAGE = EntryPoint("object", "builtins:object", GROUP)
 
@@ -68,3 +83,61 @@ async def test_a_stage_of_the_caller_changes_what_is_sent_and_saved() -> None:
     async with antiphon.open(environment={}, stages=[SignatureStage]) as gateway:
         response = await gateway.create(model="echo/echo", input="Hello")
     assert response["metadata"] == {"signed_by": "tests"}
+
+
+class MaskUmlauts(Stage):
+    """Replaces every umlaut of the text: ids have none."""
+
+    def feed(self, batch: Batch) -> Batch:
+        events = [change_text(event, mask) for event in batch.events]
+        return replace(batch, events=events)
+
+
+def mask(text: str) -> str:
+    return re.sub("[äöü]", "•", text)
+
+
+FRAMES = (chunk({"content": "Grüße, "}), chunk({"content": "schöne"}), chunk({}, "stop"), DONE)
+MASKED = "Gr•ße, sch•ne"
+
+
+def config_for(server: Upstream) -> Config:
+    return Config(providers={"up": ProviderConfig(kind="chat", base_url=server.url)})
+
+
+async def test_a_stage_that_changes_text_sees_a_whole_response() -> None:
+    script = send_json(200, whole_answer("Grüße, schöne"))
+    async with (
+        upstream(script) as server,
+        antiphon.open(config_for(server), stages=[MaskUmlauts]) as gateway,
+    ):
+        response = await gateway.create(model="up/m", input="Hello")
+    assert response["output"][0]["content"][0]["text"] == MASKED
+    assert response["output_text"] == MASKED
+
+
+@pytest.mark.parametrize("is_paced", [False, True], ids=["one-read", "paced"])
+async def test_a_stage_that_changes_text_sees_every_event_of_a_stream(*, is_paced: bool) -> None:
+    is_read = asyncio.Event()
+
+    async def paced(request: ReceivedRequest, connection: Connection) -> None:
+        await connection.head()
+        await connection.send(FRAMES[0])
+        await is_read.wait()
+        await connection.send(b"".join(FRAMES[1:]))
+        await connection.end()
+
+    script = paced if is_paced else send_frames([b"".join(FRAMES)])
+    async with (
+        upstream(script) as server,
+        antiphon.open(config_for(server), stages=[MaskUmlauts]) as gateway,
+        gateway.stream(model="up/m", input="Hello") as stream,
+    ):
+        events = []
+        async for event in stream:
+            events.append(event)
+            is_read.set()
+    assert re.findall("[äöü]", json.dumps(events, ensure_ascii=False)) == []
+    deltas = [event["delta"] for event in events if event["type"] == "response.output_text.delta"]
+    assert "".join(deltas) == MASKED
+    assert events[-1]["response"]["output_text"] == MASKED

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import stat
+import threading
 from pathlib import Path
 
 import pytest
 from msgspec import structs
 
-from antiphon.config import CapsuleConfig, StoreConfig, TraceConfig
+from antiphon.config import CapsuleConfig, OtelConfig, StoreConfig, TraceConfig, VisionConfig
 from antiphon.engine.searches import find_nothing
 from antiphon.engine.tracing import Tracer
 from antiphon.errors import ConfigError, StoreError
-from antiphon.pipeline.log import Entry
 from antiphon.server.wiring import open_engine
-from antiphon.store.memory import MemoryStore
+from antiphon.stages.log import Entry
+from antiphon.store.sqlite.store import SQLiteStore
 from tests.support.applications import echo_config
+from tests.support.stores import OpenMemory
 
 WITHOUT_KEY = structs.replace(echo_config(), capsule=CapsuleConfig())
 
@@ -67,9 +69,11 @@ async def test_the_default_store_is_a_file_in_the_data_directory(tmp_path: Path)
 
 
 async def test_a_store_and_a_tracer_that_are_given_replace_those_of_the_configuration(
+    open_memory: OpenMemory,
     tmp_path: Path,
 ) -> None:
-    store, tracer = MemoryStore(now=lambda: 0), Tracer(None, lambda: 0)
+    store = await open_memory()
+    tracer = Tracer(None, lambda: 0)
     environment = {"XDG_DATA_HOME": str(tmp_path)}
     async with open_engine(
         echo_config(), environment, ignore, store=store, tracer=tracer
@@ -79,7 +83,7 @@ async def test_a_store_and_a_tracer_that_are_given_replace_those_of_the_configur
     assert written_files(tmp_path) == []
 
 
-class RecordedStore(MemoryStore):
+class RecordedStore(SQLiteStore):
     """A store that remembers whether it is open."""
 
     is_open = False
@@ -92,7 +96,7 @@ class RecordedStore(MemoryStore):
 
 
 async def test_a_trace_that_cannot_be_opened_leaves_no_store_open(tmp_path: Path) -> None:
-    store = RecordedStore(now=lambda: 0)
+    store = RecordedStore(None, now=lambda: 0)
     config = structs.replace(echo_config(), trace=TraceConfig(path=str(tmp_path)))
     with pytest.raises(StoreError):
         async with open_engine(config, {"XDG_DATA_HOME": str(tmp_path)}, ignore, store=store):
@@ -100,8 +104,54 @@ async def test_a_trace_that_cannot_be_opened_leaves_no_store_open(tmp_path: Path
     assert not store.is_open
 
 
+async def test_a_trace_that_cannot_be_opened_leaves_no_exporter_of_spans_running(
+    tmp_path: Path,
+) -> None:
+    trace, otel = TraceConfig(path=str(tmp_path)), OtelConfig(endpoint="http://127.0.0.1:9")
+    config = structs.replace(echo_config(), trace=trace, otel=otel)
+    before = threading.enumerate()
+    with pytest.raises(StoreError):
+        async with open_engine(config, {"XDG_DATA_HOME": str(tmp_path)}, ignore):
+            pytest.fail("the trace was opened")
+    assert [thread.name for thread in threading.enumerate() if thread not in before] == []
+
+
+async def test_a_store_that_cannot_be_closed_leaves_no_trace_open(tmp_path: Path) -> None:
+    class Stuck(SQLiteStore):
+        async def close(self) -> None:
+            raise StoreError("cannot be closed")
+
+    config = structs.replace(echo_config(), trace=TraceConfig(path=str(tmp_path / "trace.db")))
+    store, environment = Stuck(None, now=lambda: 0), {"XDG_DATA_HOME": str(tmp_path)}
+    before = threading.enumerate()
+
+    async def open_and_close() -> None:
+        async with open_engine(config, environment, ignore, store=store) as engine:
+            await engine.services.worker.run(lambda: None)
+            assert len(threading.enumerate()) == len(before) + 2  # the trace, the worker
+
+    with pytest.raises(StoreError, match="cannot be closed"):
+        await open_and_close()
+    left = [each for each in threading.enumerate() if each not in before]
+    for thread in left:
+        thread.join(1.0)
+    assert [thread.name for thread in left if thread.is_alive()] == []
+
+
+async def test_an_engine_that_cannot_be_made_leaves_nothing_open(tmp_path: Path) -> None:
+    """`[vision] model` is checked when everything else is open."""
+    store = RecordedStore(None, now=lambda: 0)
+    config = structs.replace(echo_config(), vision=VisionConfig(model="echo/unknown-model"))
+    before = threading.enumerate()
+    with pytest.raises(ConfigError):
+        async with open_engine(config, {"XDG_DATA_HOME": str(tmp_path)}, ignore, store=store):
+            pytest.fail("the engine was made")
+    assert not store.is_open
+    assert [thread.name for thread in threading.enumerate() if thread not in before] == []
+
+
 async def test_the_store_is_open_as_long_as_the_engine(tmp_path: Path) -> None:
-    store = RecordedStore(now=lambda: 0)
+    store = RecordedStore(None, now=lambda: 0)
     async with open_engine(echo_config(), {"XDG_DATA_HOME": str(tmp_path)}, ignore, store=store):
         assert store.is_open
     assert not store.is_open

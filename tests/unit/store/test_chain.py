@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from antiphon.store.chain import build_history
+from tests.support.tables import table
 from tests.support.turns import turn
 
 
@@ -28,10 +27,8 @@ def test_instructions_of_earlier_turns_are_not_replayed() -> None:
     assert "pirate" not in str(build_history([answered]))
 
 
-@pytest.mark.parametrize(
-    "type", ["function_call", "custom_tool_call", "shell_call", "apply_patch_call"]
-)
-@pytest.mark.parametrize("status", ["incomplete", "in_progress"])
+@table("type", ["function_call", "custom_tool_call", "shell_call", "apply_patch_call"])
+@table("status", ["incomplete", "in_progress"])
 def test_a_truncated_tool_call_is_left_out_of_the_history(type: str, status: str) -> None:
     message = item("message", status="incomplete")
     truncated = turn(
@@ -40,7 +37,7 @@ def test_a_truncated_tool_call_is_left_out_of_the_history(type: str, status: str
     assert build_history([truncated]) == [message]
 
 
-@pytest.mark.parametrize(
+@table(
     "kept",
     [
         item("function_call", status="completed"),

@@ -9,6 +9,7 @@ import pytest
 
 from antiphon.store import quoted_text
 from antiphon.store.quoted_text import QUOTED, WITHHELD, read_texts
+from tests.support.tables import table
 
 PROMPT = 'My sister Ottilie hides\nthe spare "key" below the third flower pot: C:\\new\\déjà.'
 
@@ -22,7 +23,7 @@ def body(*contents: Any, **more: Any) -> bytes:
     return json.dumps({"model": "deepseek-v4-pro", "messages": messages, **more}).encode()
 
 
-@pytest.mark.parametrize(
+@table(
     "quote",
     [
         PROMPT,

@@ -10,12 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from antiphon.store.redact import REDACTED, Redactor
+from tests.support.tables import table
 
 PLAIN = Redactor()
 CANARY = "cAnArY0123456789abcdefABCDEF"
 
 
-@pytest.mark.parametrize(
+@table(
     "key",
     [
         "sk-abcdEFGH1234",
@@ -34,7 +35,7 @@ CANARY = "cAnArY0123456789abcdefABCDEF"
         "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N",
     ],
 )
-@pytest.mark.parametrize(
+@table(
     "frame",
     ["{}", "({})", "the key is {}.", '"{}"', "line\n{}\nline", "\\n{}", "\\u000a{}", "a={}&b"],
 )
@@ -50,7 +51,7 @@ def test_only_the_secret_half_of_an_id_and_secret_is_redacted() -> None:
     assert text == f"0123456789abcdef0123456789abcdef.{REDACTED}"
 
 
-@pytest.mark.parametrize(
+@table(
     "line",
     [
         "Authorization: Bearer {}",
@@ -85,7 +86,7 @@ def test_a_value_after_a_secret_name_is_redacted(line: str) -> None:
     assert REDACTED in text
 
 
-@pytest.mark.parametrize(
+@table(
     "text",
     [
         "The bearer of this letter, and the secret of the old key.",

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
 import pytest
 
 from antiphon.errors import StoreError
-from antiphon.store.memory import MemoryStore
 from antiphon.store.url import hide_password, is_shared, open_store, password_of
 from tests.support.turns import Clock, turn
 
@@ -20,8 +20,16 @@ def clock() -> Clock:
     return Clock()
 
 
-def test_a_memory_url_selects_the_memory_store(clock: Clock) -> None:
-    assert isinstance(open_store("memory://", now=clock), MemoryStore)
+async def test_a_memory_url_selects_a_store_without_a_file(
+    tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    store = open_store("memory://", now=clock)
+    assert store.name == "memory"
+    await store.open()
+    await store.save(turn("a"))
+    await store.close()
+    assert os.listdir(tmp_path) == []
 
 
 def test_no_file_is_created_before_the_store_is_opened(tmp_path: Path, clock: Clock) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from antiphon.runs.lease import PROCESS_LOST
+from antiphon.runs.recovery import PROCESS_LOST
 from tests.support.cluster.chaos.records import Life, Outcome, Records
 from tests.support.cluster.chaos.report import make_report
 from tests.support.cluster.chaos.verdict import Verdict

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.support.mutation import PACKAGES, SOURCE, find_mutants
+from tests.support.mutation import PLACES, SOURCE, find_mutants
 from tests.support.mutation_survivors import EQUIVALENT
 
 
@@ -28,7 +28,7 @@ def test_options_of_classes_are_known() -> None:
 
 
 def test_every_mutant_that_is_listed_as_equivalent_exists() -> None:
-    paths = [path for package in PACKAGES for path in (SOURCE / package).glob("*.py")]
+    paths = [path for place in PLACES for path in SOURCE.glob(place)]
     named = [path for path in paths if any(path.name in name for name in EQUIVALENT)]
     found = {
         mutant.name

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.support.stream_validator import check
+from tests.support.tables import table
 from tests.support.valid_streams import (
     LOGPROB,
     Document,
@@ -66,7 +67,7 @@ GOOD = {
 }
 
 
-@pytest.mark.parametrize("events", GOOD.values(), ids=GOOD.keys())
+@table("events", GOOD.values(), ids=GOOD.keys())
 def test_a_valid_stream_has_no_problems(events: list[Document]) -> None:
     before = copy.deepcopy(events)
     check(events)
@@ -344,7 +345,7 @@ BREAKS: dict[str, list[tuple[str, list[Document], Break]]] = {
 }
 
 
-@pytest.mark.parametrize(
+@table(
     ("rule", "events", "mutate"),
     [(rule, events, mutate) for rule, rows in BREAKS.items() for _, events, mutate in rows],
     ids=[f"{rule}-{name}" for rule, rows in BREAKS.items() for name, _, _ in rows],

@@ -1,9 +1,9 @@
 """Codex's settings for the gateway: as command line overrides, or as lines in its `config.toml`.
 
 `config.toml` belongs to the user. Our lines are added and removed as text, so that every other byte
-stays unchanged, whoever else writes to the file: Codex does, and may put lines of its own between
-ours. Settings of the user that our lines replace are commented out in place. Errors do not name the
-file: their caller knows its path.
+stays unchanged. Codex also writes to the file, and may put lines of its own between ours. Settings
+of the user that our lines replace are commented out in place. Errors do not name the file: their
+caller knows its path.
 """
 
 from __future__ import annotations
@@ -73,7 +73,8 @@ def install_settings(text: str, settings: CodexSettings) -> str:
     head, tail = _split_at_tables(text)
     block = _render_block(settings)
     if head and not head.endswith("\n"):  # the file ends here, without a line break
-        head, block = head + "\n", block.removesuffix("\n")
+        head += "\n"
+        block = block.removesuffix("\n")
     changed = head + block + tail
     try:
         is_as_expected = tomllib.loads(changed) == expected
@@ -94,10 +95,12 @@ def remove_settings(text: str) -> str:
     if not any(map(_is_begin, statements)):
         return text
     remaining: list[str] = []
-    is_top_level, is_ours = True, False
+    is_top_level = True
+    is_ours = False
     for statement in statements:
         if path := _read_table_path(statement):
-            is_top_level, is_ours = False, path[:2] == _TABLE_PATH
+            is_top_level = False
+            is_ours = path[:2] == _TABLE_PATH
         elif statement.rstrip() == _END:
             is_ours = False
             continue

@@ -22,6 +22,9 @@ from antiphon.errors import GatewayError
 
 _TIMEOUT_S = 5.0
 _STOP_TIMEOUT_S = 10.0
+_UNAUTHORIZED = 401
+_REJECTED = object()
+"""In place of a document that needs another key."""
 _MAX_RESPONSE_BYTES = 64 * 1024 * 1024
 
 
@@ -58,7 +61,8 @@ def find_gateway(config: Config) -> RunningGateway | None:
 def start_gateway(config: Config, explicit: str | None) -> Iterator[RunningGateway]:
     """Start a gateway on a free port, in a session of its own; stop it when the block ends."""
     path = find_config_path(explicit, search_cwd=False)
-    options = ["--config", str(path)] if path else []
+    # Without a file, `serve` would search the current directory, which is a user's project.
+    options = ["--config", str(path)] if path else ["--no-config"]
     # `-P`: modules in the current directory, which is a user's project, must not be imported.
     command = [sys.executable, "-P", "-m", "antiphon.cli.main", "serve", *options]
     command += ["--host", "127.0.0.1", "--port", "0"]
@@ -109,14 +113,21 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
 
 
 def _choose_key(config: Config) -> str:
-    """Choose an API key for the gateway. Codex always needs one, even if the gateway does not."""
+    """Choose an API key for the gateway: the user's own, whose usage and limits are meant, or else
+    the first one. Codex always needs one, even if the gateway does not."""
     configured = next(iter(config.server.api_keys.values()), "")
-    return configured or os.environ.get(KEY_VARIABLE) or "none"
+    return os.environ.get(KEY_VARIABLE) or configured or "none"
 
 
 def _read_catalog(url: str, key: str) -> RunningGateway | None:
-    """Read the model list; None if it is not that of an Antiphon gateway."""
+    """Read the model list; None if it is not that of an Antiphon gateway. Raises `GatewayError` if
+    the user's own key is rejected: that of another client is no replacement."""
     document = _get_json(f"{url}/models", key)
+    if document is _REJECTED and key == os.environ.get(KEY_VARIABLE):
+        raise GatewayError(
+            f"the gateway at {url} rejects the key in {KEY_VARIABLE}. Set it to your key of this"
+            " gateway, or unset it."
+        )
     match document:
         case {"models": [_, *_], "antiphon": {"default_model": str()}}:
             return RunningGateway(base_url=url, key=key, catalog=document)
@@ -124,12 +135,15 @@ def _read_catalog(url: str, key: str) -> RunningGateway | None:
 
 
 def _get_json(url: str, key: str = "") -> Any:
-    """Read a JSON document; None if the request fails or the response is not JSON."""
+    """Read a JSON document; None if the request fails or the response is not JSON, `_REJECTED` if
+    it needs another key."""
     headers = {"authorization": f"Bearer {key}"} if key else {}
     try:
         with _HTTP.open(Request(url, headers=headers), timeout=_TIMEOUT_S) as response:
             return msgspec.json.decode(response.read(_MAX_RESPONSE_BYTES))
-    except (OSError, HTTPError, ValueError):  # ValueError: the response is not JSON, or not HTTP
+    except HTTPError as error:
+        return _REJECTED if error.code == _UNAUTHORIZED else None
+    except (OSError, ValueError):  # ValueError: the response is not JSON, or not HTTP
         return None
 
 

@@ -20,7 +20,7 @@ from antiphon.cli.trace.view import (
 )
 from antiphon.config import Config
 from antiphon.errors import TraceNotFound
-from antiphon.pipeline.printable import printable_fields
+from antiphon.stages.printable import printable_fields
 from antiphon.store.trace import reader as trace_reader
 from antiphon.store.trace.reader import TraceDetail, TraceFilter, TraceFollower
 from antiphon.store.trace.rows import StreamKind, TraceStream
@@ -55,7 +55,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         ("tail", "requests as they end, until it is interrupted", _add_tail),
         ("show", "the details of one request", _add_show),
         ("replay", "the events that the client of a request received", _add_replay),
-        ("resend", "the answer to a recorded request that is sent again", _add_resend),
+        ("resend", "the response to a recorded request that is sent again", _add_resend),
     ):
         part = parts.add_parser(
             name, help=about, epilog=_EPILOG, formatter_class=parser.formatter_class
@@ -158,7 +158,9 @@ def _read_filter(args: argparse.Namespace) -> TraceFilter:
 
 def run_tail(args: argparse.Namespace) -> int:
     path = _find_trace_file(args)
-    follower, where, console = TraceFollower(path), _read_filter(args), make_console()
+    follower = TraceFollower(path)
+    where = _read_filter(args)
+    console = make_console()
     make_console(stderr=True).print(f"following {path}; Ctrl-C ends it", style="dim")
     while True:
         for summary in follower.poll(where):
@@ -173,7 +175,8 @@ def run_tail(args: argparse.Namespace) -> int:
 
 def run_replay(args: argparse.Namespace) -> int:
     detail = _find_request(_find_trace_file(args), args.id)
-    asked, said = _find_whole_request(detail), _find_stream(detail, "raw")
+    asked = _find_whole_request(detail)
+    said = _find_stream(detail, "raw")
     from antiphon.cli.trace.replay import replay_request  # imports the dialects
 
     return replay_request(args, detail, asked, said)

@@ -9,8 +9,8 @@ import msgspec
 
 from antiphon.cli.load_config import load_config_or_default
 from antiphon.cli.replay import write_events
+from antiphon.core.capabilities import Capabilities
 from antiphon.core.client_profile import resolve_profile
-from antiphon.core.plan.plan import Capabilities
 from antiphon.library.replay import replay
 from antiphon.providers.registry import build_providers
 from antiphon.store.trace.reader import TraceDetail
@@ -22,7 +22,8 @@ def replay_request(
 ) -> int:
     """Translate what the provider said as the gateway did: with its dialect, for the request and
     the software of the client."""
-    finish, request = detail.finish, detail.request
+    finish = detail.finish
+    request = detail.request
     events = replay(
         said.blob,
         dialect=(finish and finish.dialect) or "chat",

@@ -11,20 +11,22 @@ from rich.text import Text
 
 from antiphon.cli.terminal import is_terminal, make_console, print_error, write_json_lines
 from antiphon.config import Config
+from antiphon.core.events import Event, TextDelta
+from antiphon.core.request import Request
+from antiphon.core.response import Response
+from antiphon.dialects.responses.parse import parse_request
 from antiphon.engine.engine import Engine
 from antiphon.engine.services import Caller
 from antiphon.errors import UpstreamError
-from antiphon.pipeline.printable import printable
-from antiphon.pipeline.stage import terminal
+from antiphon.server.body import decode_body
 from antiphon.server.wiring import open_engine
-from antiphon.wire.events import Event, TextDelta
-from antiphon.wire.request import Request
-from antiphon.wire.response import Response
+from antiphon.stages.printable import printable
+from antiphon.stages.stage import terminal
 
 
 def resend(config: Config, body: bytes, client: str, model: str | None) -> int:
-    """Send a request again and write its answer: the text on a terminal, the response as JSON in a
-    pipe. It has a row of its own in the trace, and counts towards the limits of the client."""
+    """Send a request again and write its response: its text on a terminal, JSON in a pipe. It has a
+    row of its own in the trace, and counts towards the limits of the client."""
     document: dict[str, Any] = {**msgspec.json.decode(body), "stream": True}
     if model is not None:
         document["model"] = model
@@ -36,9 +38,9 @@ async def _resend(config: Config, document: dict[str, Any], client: str) -> int:
         request_id = engine.services.runtime.new_id("req")
         if is_terminal():
             make_console().print(Text(f"{document['model']} · {request_id}", style="dim"))
-        request = Request.parse(msgspec.json.encode(document))
+        request = parse_request(decode_body(msgspec.json.encode(document)))
         try:
-            response = await _read_answer(engine, request, Caller(client, request_id))
+            response = await _read_response(engine, request, Caller(client, request_id))
         except UpstreamError as error:
             print_error(printable(error.description))
             return 1
@@ -49,7 +51,7 @@ async def _resend(config: Config, document: dict[str, Any], client: str) -> int:
     return 0 if response.error is None else 1
 
 
-async def _read_answer(engine: Engine, request: Request, caller: Caller) -> Response:
+async def _read_response(engine: Engine, request: Request, caller: Caller) -> Response:
     response: Response | None = None
     async with await engine.create(request, caller) as run:
         await run.open()

@@ -31,7 +31,9 @@ _STATUS_STYLES = {
 
 
 def make_summary_document(summary: TraceSummary) -> dict[str, Any]:
-    request, usage, finish = summary.request, summary.usage, summary.finish
+    request = summary.request
+    usage = summary.usage
+    finish = summary.finish
     return {
         "request_id": request.request_id,
         "response_id": request.response_id,
@@ -73,7 +75,8 @@ def make_summary_table(summaries: Sequence[TraceSummary]) -> Table:
 
 def make_summary_line(summary: TraceSummary, width: int) -> Text:
     """Make one line of a list that grows: fields that do not fit are left out, the last first."""
-    usage, finish = summary.usage, summary.finish
+    usage = summary.usage
+    finish = summary.finish
     status = _read_status(finish)
     fields = [
         Text(_local_time(summary.request.received_at_ms).strftime("%H:%M:%S"), style="dim"),
@@ -155,7 +158,8 @@ def _overview_rows(detail: TraceDetail) -> Iterator[tuple[str, Text | str]]:
 
 def _format_target(detail: TraceDetail) -> str:
     """Return the target that answered; before the end, the first one."""
-    request, finish = detail.request, detail.finish
+    request = detail.request
+    finish = detail.finish
     if finish is not None and finish.provider:
         return f"{finish.provider}/{finish.provider_model}"
     if request is None or not request.provider:
@@ -210,7 +214,8 @@ def _format_diagnostics(detail: TraceDetail) -> Iterator[RenderableType]:
 
 def _format_errors(detail: TraceDetail) -> Iterator[RenderableType]:
     for each in detail.errors:
-        code, param = escape_controls(each.code), escape_controls(each.param or "")
+        code = escape_controls(each.code)
+        param = escape_controls(each.param or "")
         head = " ".join(filter(None, (code, param)))
         yield _indent(Text.assemble((head, "bold red"), f"  {escape_controls(each.message)}"))
         if each.reason:
@@ -237,7 +242,8 @@ def _format_streams(detail: TraceDetail) -> Iterator[RenderableType]:
 def _format_chunk(offset: int, after_ms: int, chunk: bytes) -> Text:
     preview = " ".join(chunk[:_PREVIEW_BYTES].decode("utf-8", "replace").split())
     line = Text.assemble((f"    {offset:>8} +{after_ms:>6} ms  ", "dim"), preview)
-    line.no_wrap, line.overflow = True, "ellipsis"
+    line.no_wrap = True
+    line.overflow = "ellipsis"
     return line
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from antiphon.core.items import Document
+from antiphon.core.response import Response
 from antiphon.core.stream.compaction_item import COMPACTION
-from antiphon.wire.items import Document
-from antiphon.wire.response import Response
 
 
 def find_compaction(response: Response) -> Document | None:

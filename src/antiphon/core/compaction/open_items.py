@@ -20,7 +20,7 @@ from antiphon.core.diagnostic import Diagnostic, degraded, ignored
 from antiphon.core.history.capsule import Capsule, Opened, Unopened
 from antiphon.core.history.read_items import UNREADABLE_COMPACTION, OpenedCompaction
 from antiphon.core.history.steps import HistoryCode
-from antiphon.wire.items import Document
+from antiphon.core.items import Document
 
 TYPES = ("compaction", "compaction_summary", "context_compaction")
 """`compaction_summary` is another name for `compaction`."""

@@ -11,9 +11,9 @@ from typing import Any
 from msgspec import Struct, structs
 
 from antiphon.core.compaction.summary import WrittenSummary
+from antiphon.core.items import Document
+from antiphon.core.request import Request
 from antiphon.errors import InvalidRequest
-from antiphon.wire.items import Document
-from antiphon.wire.request import Request
 
 TRIGGER = "compaction_trigger"
 """The type of the last input item of a request to compact. Elsewhere in a history it is ignored: an
@@ -84,6 +84,7 @@ def request_summary(request: Request, history: Sequence[Document]) -> tuple[Requ
         raw={name: value for name, value in request.raw.items() if name in _KEPT_FIELDS},
         is_large=request.is_large,
         unknown=request.unknown,
+        unknown_more=request.unknown_more,
         model=request.model,
         input=(*earlier, *_PROMPT_ITEMS),
         instructions=request.instructions,
@@ -94,9 +95,14 @@ def request_summary(request: Request, history: Sequence[Document]) -> tuple[Requ
         effort=request.effort,
         truncation="auto",  # a summary of the newest part is better than none
         service_tier=request.service_tier,
+        metadata=request.metadata,
         prompt_cache_key=request.prompt_cache_key,
+        prompt_cache_options=request.prompt_cache_options,
+        prompt_cache_retention=request.prompt_cache_retention,
         safety_identifier=request.safety_identifier,
         user=request.user,
+        prompt=request.prompt,
+        moderation=request.moderation,
     )
     return summary, SummaryTask(find_open_calls([*history, *earlier]))
 
@@ -122,7 +128,8 @@ def find_open_calls(items: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
     """Describe the tool calls that have no output: name, id and the begin of the arguments."""
     calls: dict[str, str] = {}
     for item in items:
-        kind, call_id = item.get("type"), item.get("call_id")
+        kind = item.get("type")
+        call_id = item.get("call_id")
         if not isinstance(kind, str) or not isinstance(call_id, str):
             continue
         if kind.endswith("_call"):

@@ -270,7 +270,8 @@ def _seconds_until(date: str, now: float | None) -> float | None:
     found = _DATE.fullmatch(date)
     if now is None or found is None or found[2] not in _MONTHS:
         return None
-    day, year = int(found[1]), int(found[3])
+    day = int(found[1])
+    year = int(found[3])
     month = (_MONTHS.index(found[2]) + 10) % 12  # a year from March ends with its leap day
     year -= month // 10
     days = 365 * year + year // 4 - year // 100 + year // 400 + (month * 306 + 5) // 10 + day - 1

@@ -122,7 +122,10 @@ def blocked_fault(code: str) -> ProviderFault:
 
 
 def internal_fault(error: BaseException) -> ProviderFault:
-    """An unexpected exception in the gateway; `original` is where it was raised, line by line."""
+    """An unexpected exception in the gateway; `original` is where it was raised, line by line. A
+    thread that cannot be started is no defect: the system allows no more."""
+    if isinstance(error, RuntimeError) and str(error) == _NO_THREAD:
+        return fault_of_kind(FaultKind.OUT_OF_THREADS, OUT_OF_THREADS)
     fault = fault_of_kind(FaultKind.INTERNAL, f"{type(error).__name__}: {error}")
     return msgspec.structs.replace(fault, original="\n".join(list_frames(error)))
 
@@ -149,6 +152,11 @@ def out_of_files_fault(message: str) -> ProviderFault:
 
 
 _MAX_FRAMES = 40
+_NO_THREAD = "can't start new thread"  # the text of Python's own error
+OUT_OF_THREADS = (
+    "no further thread can be started; raise the limit of the system (`ulimit -u`, `TasksMax` of"
+    " systemd, `pids` of a container)"
+)
 _CODE_SHAPED = re.compile("[A-Za-z][A-Za-z0-9_]{0,63}|[0-9]{3}")
 
 

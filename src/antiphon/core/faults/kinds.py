@@ -76,6 +76,7 @@ class FaultKind(StrEnum):
     INTERNAL = "internal_error"
     SHUTDOWN = "shutting_down"
     OUT_OF_FILES = "out_of_files"
+    OUT_OF_THREADS = "out_of_threads"
     API_ERROR = "api_error"
     UNKNOWN = "unknown"
 
@@ -96,7 +97,10 @@ class FaultKindRow(Struct, frozen=True):
     cooldown_s: float | None = None
 
 
-_T, _S, _K, _Row = FaultType, Scope, FaultKind, FaultKindRow
+_T = FaultType
+_S = Scope
+_K = FaultKind
+_Row = FaultKindRow
 
 FAULT_KINDS: Mapping[str, FaultKindRow] = {
     _K.CONNECTION_FAILED: _Row(_T.connection, True, _S.provider, "server_error", 502, 5.0),
@@ -132,8 +136,9 @@ FAULT_KINDS: Mapping[str, FaultKindRow] = {
     _K.CANCELLED: _Row(_T.cancelled, False, _S.client, "server_error", 499),
     _K.INTERNAL: _Row(_T.api_error, False, _S.request, "server_error", 500),
     _K.SHUTDOWN: _Row(_T.api_error, True, _S.request, "server_error", 503),
-    # The gateway itself has no file descriptor left: no other key, and no other provider, helps.
+    # The gateway itself is at a limit of its system: no other key, and no other provider, helps.
     _K.OUT_OF_FILES: _Row(_T.api_error, True, _S.request, "server_error", 503),
+    _K.OUT_OF_THREADS: _Row(_T.api_error, True, _S.request, "server_error", 503),
     _K.API_ERROR: _Row(_T.api_error, False, _S.request, "invalid_prompt", 400),
     _K.UNKNOWN: _Row(_T.unknown, False, _S.provider, "server_error", 502),
 }

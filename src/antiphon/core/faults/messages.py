@@ -48,6 +48,8 @@ _ENGLISH: Mapping[str, str] = {
     "api_error/shutting_down": "The gateway is restarting. Send the request again.",
     "api_error/out_of_files": "The gateway has reached its limit of open files, so it could not "
     "connect to {provider}. Send the request again later, or raise the limit (ulimit -n).",
+    "api_error/out_of_threads": "The gateway has reached its limit of threads. Send the request "
+    "again later, or raise the limit (ulimit -u).",
     "rate_limit": "{provider}'s rate limit was reached. Send fewer requests, or add another key.",
     "content_blocked": "{provider}'s content filter blocked the request or its answer. "
     "Change the wording and send it again.",
@@ -113,6 +115,8 @@ _CHINESE: Mapping[str, str] = {
     "api_error/shutting_down": "网关正在重启，请重新发送请求。",
     "api_error/out_of_files": "网关打开的文件数已达上限，无法连接{provider}，"
     "请稍后重新发送请求，或提高上限（ulimit -n）。",
+    "api_error/out_of_threads": "网关的线程数已达上限，请稍后重新发送请求，"
+    "或提高上限（ulimit -u）。",
     "rate_limit": "{provider}的速率限制已达到，请降低请求频率或增加其他密钥。",
     "content_blocked": "{provider}的内容过滤拦截了请求或回答，请修改措辞后重新发送。",
     "timeout": "{provider}响应超时，请重新发送请求。",

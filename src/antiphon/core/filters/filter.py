@@ -1,10 +1,10 @@
 """Delta filters: they change, hold back or add deltas between the decoder and the state machine.
 
-A *round* is one request to the provider and its answer; most answers take one. A filter takes
-deltas and gives deltas, over all rounds of one answer. When a round is over, a filter may want a
-further one: the answer then goes on, in the same response, with the filter's steps added to the
-history. `Start`, `Usage`, `ServiceTier` and `Extra` bypass the filters: they say who answers and
-what it costs, and have no position among the output items.
+A *round* is one request to the provider and its output; most responses take one. A filter takes
+deltas and gives deltas, over all rounds of one response. When a round is over, a filter may want a
+further one: the response then goes on, with the filter's steps added to the history. `Start`,
+`Usage`, `ServiceTier` and `Extra` bypass the filters: they say who answers and what it costs, and
+have no position among the output items.
 """
 
 from __future__ import annotations
@@ -12,47 +12,89 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
+from msgspec import Struct
+
+from antiphon.core.deltas import Delta, Extra, Finish, ServiceTier, Start, Usage
 from antiphon.core.diagnostic import Code, Diagnostic, degraded
-from antiphon.core.plan.follow_up import FollowUp
-from antiphon.core.stream.deltas import Delta
-from antiphon.core.web_search.search_call import SearchCall, SearchOutcome
+from antiphon.core.history.steps import Step
+from antiphon.core.stream.finish import map_finish_reason
+from antiphon.core.tools.declaration import ToolChoice
+
+BYPASS = frozenset({Start, Usage, ServiceTier, Extra})
+"""Deltas that pass no filter: who answers, what it costs, and notes for the trace."""
+
+
+class FollowUp(Struct, frozen=True, kw_only=True):
+    """The request for a further round, made by a delta filter: what it adds to the history, after
+    the items of the round that has ended.
+
+    Tool calls in `steps` have the provider's tool names; `tool_choice` holds for this round only.
+    """
+
+    steps: tuple[Step, ...]
+    tool_choice: ToolChoice | None = None
+
+
+class Wish(Struct, frozen=True):
+    """What a filter wants before the response may end."""
+
+
+class RoundWish(Wish, frozen=True):
+    """A further request to the provider."""
+
+    follow_up: FollowUp
+    is_required: bool = False
+    """Whether the response fails without this round: the model would never see the results of its
+    calls. Otherwise `give_up` releases what is held back."""
+
+
+class RoundEnd(Struct, frozen=True):
+    """The end of a round for one filter: what it releases, and what it wants."""
+
+    deltas: Sequence[Delta] = ()
+    wish: Wish | None = None
+    """None: as far as this filter is concerned, the response may end."""
+
+
+class FinishReason:
+    """The finish reason of a round: the last one that is not empty counts."""
+
+    def __init__(self) -> None:
+        self._reason: str | None = None
+
+    def feed(self, delta: Finish) -> None:
+        self._reason = delta.reason or self._reason
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the round ended well: it was neither cut off nor blocked."""
+        return map_finish_reason(self._reason).status == "completed"
 
 
 class DeltaFilter(ABC):
-    """One filter of one answer. Only `feed` is required; most filters need no more."""
+    """One filter of one response. Only `feed` is required; most filters need no more."""
 
-    pending: Sequence[SearchCall] = ()
-    """Searches to be made before a further round, in order; see `begin_next` and `settle`."""
-    requires_next_round = False
-    """Whether the answer fails if the round in `follow_up` cannot be had: without it the model
-    never sees the results of its calls. Otherwise `give_up` releases what is held back."""
-
-    follow_up: FollowUp | None = None
-    """The further round that `close` or `settle` wants; None: no further round."""
     diagnostics: tuple[Diagnostic, ...] = ()
-    """Changes to the answer that the client should know of; the chain collects them."""
+    """Changes to the response that the client should know of, until they are taken."""
 
     @abstractmethod
     def feed(self, delta: Delta) -> list[Delta]:
         """Return what takes the place of this delta: itself, nothing, or others."""
 
-    def close(self, *, final: bool) -> list[Delta]:
-        """End the round: release what is held back, or set `follow_up` or `pending`.
+    def close(self, *, final: bool) -> RoundEnd:
+        """End the round: release what is held back, or want something.
 
         `final` is False if another filter wants a further round already."""
-        return []
+        return RoundEnd()
 
-    def give_up(self) -> list[Delta]:
-        """Release everything: the further round that was wanted cannot be had."""
-        return self.close(final=True)
+    def give_up(self) -> Sequence[Delta]:
+        """Release everything: what this filter wanted cannot be had."""
+        return self.close(final=True).deltas
 
-    def begin_next(self) -> list[Delta]:
-        """Announce the first pending search: it is about to be made."""
-        return []
-
-    def settle(self, result: SearchOutcome) -> list[Delta]:
-        """Take the outcome of the first pending search; after the last one, set `follow_up`."""
-        return []
+    def take_diagnostics(self) -> tuple[Diagnostic, ...]:
+        """Return the diagnostics that were not taken yet."""
+        taken, self.diagnostics = self.diagnostics, ()
+        return taken
 
     def _note(self, code: Code, param: str, message: str, subject: str = "") -> None:
         """Add a diagnostic."""

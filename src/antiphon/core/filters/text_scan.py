@@ -17,9 +17,9 @@ from itertools import groupby
 from operator import itemgetter
 from typing import TypeAlias
 
-from antiphon.core.filters.filter import DeltaFilter
-from antiphon.core.stream.deltas import Delta, Reasoning, Text
-from antiphon.wire.items import Document
+from antiphon.core.deltas import Delta, Reasoning, Text
+from antiphon.core.filters.filter import DeltaFilter, RoundEnd
+from antiphon.core.items import Document
 
 
 class PieceKind(Enum):
@@ -71,8 +71,8 @@ class TextScanFilter(DeltaFilter):
             return self._make_deltas(self._scan(delta.text))
         return [*self._make_deltas(self._flush()), delta]
 
-    def close(self, *, final: bool) -> list[Delta]:
-        return self._make_deltas(self._flush())
+    def close(self, *, final: bool) -> RoundEnd:
+        return RoundEnd(self._make_deltas(self._flush()))
 
     @abstractmethod
     def _is_plain(self, text: str) -> bool:

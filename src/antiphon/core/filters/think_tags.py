@@ -18,8 +18,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import TypeAlias
 
+from antiphon.core.deltas import Delta, Reasoning
 from antiphon.core.filters.text_scan import Piece, PieceKind, TextScanFilter
-from antiphon.core.stream.deltas import Delta, Reasoning
 
 _NAMES = ("think", "thinking", "reasoning")
 _PREFIX = r"[A-Za-z][\w.-]{0,31}"  # a namespace, as in `<mm:think>`

@@ -6,18 +6,18 @@ length. The check is strict with one exception: a line break more or less at the
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from itertools import compress, islice
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, ValidationError, convert
 
-from antiphon.core.freeform.grammar_limits import compiler_limits, find_excess
 from antiphon.core.lru import LRUCache
 from antiphon.core.tools.identity import Grammar
 
 if TYPE_CHECKING:
-    from llguidance import LLMatcher
+    from llguidance import LLMatcher, LLParserLimits
 
 EXCERPT_LIMIT = 60
 MAX_CHOICES = 8
@@ -77,7 +77,8 @@ class GrammarChecker:
         text = "".join(self._text)
         valid = text[: len(text) - len(rest)]
         before, _, line = valid.rpartition("\n")
-        number, column = valid.count("\n") + 1, len(line) + 1
+        number = valid.count("\n") + 1
+        column = len(line) + 1
         quoted = (line or before.rpartition("\n")[2])[-EXCERPT_LIMIT:]
         after = f" after {quoted!r}" if quoted else ""
         found = f"found {rest[0]!r}" if rest else "but the input ends"
@@ -190,3 +191,52 @@ def _forced_after(matcher: LLMatcher, byte: int) -> bytes:
 def _quote(data: bytes) -> str:
     line, line_break, _ = data.decode(errors="ignore").partition("\n")
     return repr(line[:EXCERPT_LIMIT]) if line else line_break and "a line break"
+
+
+# Limits
+#
+# The compiler's own limits are set low: input that exceeds them is not checked any further. They do
+# not cover everything. A long chain of rules crashes the whole process, because the compiler
+# recurses for each; an intersection, or a negation, which amounts to one, does not terminate. Such
+# grammars are not compiled.
+
+MAX_CHARACTERS = 32_000
+MAX_MARKS = 500
+"""Rules, groups, classes and repetitions together. Some grammars with five times as many overflow
+the stack, and one step with twice as many takes a tenth of a second."""
+
+_MARK = re.compile(r"[:(\[{?*+.]|\\[a-zA-Z]")
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
+_LITERAL = re.compile(r'"(?:\\.|[^"\\])*"|/(?:\\.|[^/\\])+/|(?:#|//)[^\n]*', re.DOTALL)
+_EXTENSION = re.compile(r"[&@<]|~(?!\s*\d)|%(?!ignore\b|import\b|declare\b|override\b)")
+"""The compiler's extensions of Lark: tokens, schemas, intersections."""
+
+
+def find_excess(grammar: Grammar) -> str | None:
+    """Why a grammar is not compiled at all; None if it is within the limits."""
+    definition = grammar.definition
+    if _SURROGATE.search(definition):
+        return "it contains unpaired surrogates"
+    if len(definition) > MAX_CHARACTERS:
+        return f"it is longer than {MAX_CHARACTERS} characters"
+    if len(_MARK.findall(definition)) > MAX_MARKS:
+        return f"it has more than {MAX_MARKS} rules, groups, classes and repetitions"
+    if grammar.syntax == "lark" and (found := _EXTENSION.search(_LITERAL.sub(" ", definition))):
+        return f"{found[0]!r} is not part of Lark"
+    return None
+
+
+def compiler_limits() -> LLParserLimits:
+    """Low limits of time and memory: one client's grammar must not block other requests."""
+    from llguidance import LLParserLimits
+
+    return LLParserLimits(
+        max_items_in_row=250,
+        initial_lexer_fuel=100_000,
+        step_lexer_fuel=50_000,
+        step_max_items=20_000,
+        max_lexer_states=5_000,
+        max_grammar_size=50_000,
+        precompute_large_lexemes=False,
+        verbose_errors=False,
+    )

@@ -8,7 +8,7 @@ A custom tool gets text as it is, but models put it into the wrappers that they 
     apply_patch …                                                  a command
 
 1. Text without a wrapper is passed on at once, unchanged.
-2. Inside of a wrapper, only what could be its closing is held back.
+2. Within a wrapper, only what could be its closing is held back.
 3. The result does not depend on how the text is split into pieces.
 4. Wrappers may be nested. Text that has to begin like a wrapper by its grammar is not one.
 """
@@ -108,7 +108,7 @@ class Unwrapper:
         return text
 
 
-# The inside of each wrapper
+# The content of each wrapper
 
 
 class _PlainText:
@@ -123,7 +123,7 @@ class _PlainText:
 
 
 class _JSONString:
-    """The inside of a JSON string, decoded; what follows the string is dropped."""
+    """The content of a JSON string, decoded; what follows the string is dropped."""
 
     removed = True
 
@@ -313,7 +313,8 @@ def _read_mark(token: re.Match[str], last: _Token) -> _Result | _Token:
 
 
 def _read_string(token: re.Match[str], last: _Token) -> _Result | _Token:
-    text, whole = token["string"], bool(token["end"])
+    text = token["string"]
+    whole = bool(token["end"])
     match last:
         case _Token.COLON | _Token.ARRAY | _Token.COMMA:
             return _read_value(token, last)
@@ -326,7 +327,8 @@ def _read_string(token: re.Match[str], last: _Token) -> _Result | _Token:
 
 
 def _read_value(token: re.Match[str], last: _Token) -> _Result | _Token:
-    text, whole = token["string"], bool(token["end"])
+    text = token["string"]
+    whole = bool(token["end"])
     if whole and text in _COMMAND_WORDS:
         # {"command": "apply_patch", "input": …     {"command": ["bash", "-lc", …
         return _Match.WHOLE if last is _Token.COLON else _Token.WORD

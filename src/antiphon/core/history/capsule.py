@@ -27,8 +27,8 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from msgspec import Struct
 
+from antiphon.core.deltas import ReasoningState
 from antiphon.core.stream.compaction_item import COMPACTION
-from antiphon.core.stream.deltas import ReasoningState
 
 _PREFIX = "ap2."
 _PREFIX_WITHOUT_OWNER = "ap1."
@@ -111,7 +111,8 @@ class Sealer:
 
     def _decrypt(self, cipher: AESGCM, data: bytes, authenticated: bytes) -> Opened:
         try:
-            nonce, sealed = data[:_NONCE_BYTES], data[_NONCE_BYTES:]
+            nonce = data[:_NONCE_BYTES]
+            sealed = data[_NONCE_BYTES:]
             packed = cipher.decrypt(nonce, sealed, authenticated)
             capsule = _decode(zlib.decompressobj().decompress(packed, _MAX_BYTES))
         except (InvalidTag, ValueError, zlib.error, msgspec.DecodeError):
@@ -122,6 +123,11 @@ class Sealer:
         if self._ttl_s is None or capsule.sealed_at + self._ttl_s >= self._now():
             return False
         return all(state.scheme != COMPACTION for state in capsule.states)
+
+
+def is_capsule(text: str) -> bool:
+    """Whether a text looks like a capsule; only opening it tells whether it is one of ours."""
+    return text.startswith((_PREFIX, _PREFIX_WITHOUT_OWNER))
 
 
 def _authenticated(owner: str) -> bytes:

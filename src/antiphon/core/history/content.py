@@ -5,7 +5,7 @@ Unsupported media is replaced by a text marker for the model and reported to the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
@@ -13,6 +13,12 @@ import msgspec
 from msgspec import structs
 
 from antiphon.core.diagnostic import Decision, Diagnostic
+from antiphon.core.history.client_format import (
+    RESPONSES,
+    FormatSupport,
+    read_cache,
+    read_extra,
+)
 from antiphon.core.history.media import MediaSupport, RejectedMedia
 from antiphon.core.history.steps import (
     AudioPart,
@@ -35,6 +41,7 @@ NO_TEXTS: Mapping[str, str] = MappingProxyType({})
 ANY_MEDIA = MediaSupport()
 
 _WEB = ("https://", "http://")
+_CLIENT_MEMBERS = frozenset({"cache_control", "extra"})
 _MEDIA_KINDS: Mapping[type, str] = {ImagePart: "image", FilePart: "file", AudioPart: "audio"}
 
 
@@ -67,7 +74,9 @@ class ContentReader:
         descriptions: Mapping[str, str] = NO_DESCRIPTIONS,
         file_texts: Mapping[str, str] = NO_TEXTS,
         model_name: str = "this model",
+        support: FormatSupport = RESPONSES,
     ) -> None:
+        self.support = support
         self._model_name = model_name
         self._inputs = inputs
         self._tool_output_images = tool_output_images
@@ -105,28 +114,59 @@ class ContentReader:
     def read_parts(self, content: Any) -> tuple[Part, ...]:
         """Read content of any form: a string, a list of parts, one part, nothing at all."""
         values = content if isinstance(content, list | tuple) else (content,)
-        return tuple(part for part in map(self._read_part, values) if part is not None)
+        return tuple(part for part in map(self._read_whole_part, values) if part is not None)
+
+    def _read_whole_part(self, value: Any) -> Part | None:
+        """Read a part with the members that only some client formats have."""
+        part = self._read_part(value)
+        if part is None or not isinstance(value, dict) or not _CLIENT_MEMBERS & value.keys():
+            return part
+        if isinstance(part, AudioPart | RefusalPart):
+            return part
+        part = structs.replace(part, cache=read_cache(value))
+        is_replaced = isinstance(part, TextPart) and "text" not in value
+        return part if is_replaced else structs.replace(part, extra=read_extra(value, self.support))
+
+    def read_client_block(self, value: Item) -> TextPart | None:
+        """Read a content block of the client's own format that has no canonical form."""
+        block = mapping(value.get("block"))
+        text = string(value.get("text"))
+        kind = string(block.get("type")) or "unknown"
+        if value.get("format") == self.support.client_blocks:
+            return TextPart(text or f"[{kind}]", extra=block)
+        if text is not None:
+            return TextPart(text)
+        if not value.get("hint"):
+            message = (
+                f"Content block of type {kind!r} is not supported by {self._model_name}; ignored."
+            )
+            self.report(HistoryCode.PART_IGNORED, Decision.IGNORED, message)
+        return None
 
     def move_media(self, parts: Iterable[Part]) -> tuple[tuple[Part, ...], tuple[MessageStep, ...]]:
         """Split parts of a message into those for a role that supports only text, and a user
         message with the media."""
-        return self._move_media(parts, keep=None)
+        return self._move_media(parts, keep=())
 
     def move_tool_media(
         self, parts: Iterable[Part]
     ) -> tuple[tuple[Part, ...], tuple[MessageStep, ...]]:
         """Split parts of a tool result into those that it may contain, and a user message with the
         other media."""
-        return self._move_media(parts, keep=ImagePart if self._tool_output_images else None)
+        accepted = (
+            (ImagePart, self._tool_output_images),
+            (FilePart, self.support.tool_output_files),
+        )
+        return self._move_media(parts, keep=[kind for kind, is_kept in accepted if is_kept])
 
     def _move_media(
-        self, parts: Iterable[Part], *, keep: type[Part] | None
+        self, parts: Iterable[Part], *, keep: Sequence[type[Part]]
     ) -> tuple[tuple[Part, ...], tuple[MessageStep, ...]]:
         kept: list[Part] = []
         moved: list[Part] = []
         for part in parts:
             kind = _MEDIA_KINDS.get(type(part))
-            if kind is None or type(part) is keep:
+            if kind is None or type(part) in keep:
                 kept.append(part)
                 continue
             kept.append(TextPart(f"[{kind}: see the next message]"))
@@ -149,6 +189,10 @@ class ContentReader:
                 return RefusalPart(text) if text else None
             case {"type": "input_file"}:
                 return self._read_file(value)
+            case {"type": "tool_reference", "name": str(name)}:
+                return TextPart(f"Tool found, callable from now on: {name}", tool=name)
+            case {"type": "client_block"}:
+                return self.read_client_block(value)
             case {"type": "input_audio"}:
                 return self._read_audio(value)
             case {"type": "input_video" | "video_url"}:
@@ -220,6 +264,8 @@ class ContentReader:
             url=string(part.get("file_url")),
             data=string(part.get("file_data")),
             file_id=string(part.get("file_id")),
+            context=string(part.get("context")),
+            citations=part["citations"] if isinstance(part.get("citations"), bool) else None,
         )
         if file.file_id is not None and not self._media.accepts_file_id(file.file_id):
             file = structs.replace(file, file_id=None)
@@ -241,7 +287,8 @@ class ContentReader:
 
     def _check_file(self, file: FilePart) -> Part:
         """Send the text of a file if the provider does not support the type of its content."""
-        data, name = file.data, file.filename
+        data = file.data
+        name = file.filename
         if data is None:
             return file
         if "file" not in self._inputs:

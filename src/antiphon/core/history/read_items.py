@@ -10,8 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
+from msgspec import structs
+
+from antiphon.core.deltas import ReasoningState
 from antiphon.core.diagnostic import Decision, Diagnostic
 from antiphon.core.history import read_tool_items as tool_item
+from antiphon.core.history.client_format import RESPONSES, FormatSupport, read_extra, read_place
 from antiphon.core.history.content import (
     ANY_MEDIA,
     NO_DESCRIPTIONS,
@@ -65,12 +69,14 @@ def read_items(
     descriptions: Mapping[str, str] = NO_DESCRIPTIONS,
     file_texts: Mapping[str, str] = NO_TEXTS,
     model_name: str = "this model",
+    support: FormatSupport = RESPONSES,
 ) -> tuple[tuple[Step, ...], tuple[Diagnostic, ...]]:
     """Read items into steps, and report what had to change.
 
     `inputs` are the kinds of content that the model supports: text, image, file, audio, and
     file_url if a file may be sent as a URL; `media` are the supported types. `descriptions` are of
-    images, by their URLs; `file_texts` are of PDF files, by their content.
+    images, by their URLs; `file_texts` are of PDF files, by their content. `support` is what the
+    provider accepts of members that only some client formats have.
     """
     reader = ContentReader(
         inputs,
@@ -79,6 +85,7 @@ def read_items(
         descriptions=descriptions,
         file_texts=file_texts,
         model_name=model_name,
+        support=support,
     )
     steps: list[Step] = []
     for position, item in enumerate(items):
@@ -145,11 +152,28 @@ def _read_message(item: Item, reader: ContentReader) -> Steps:
         reader.report(HistoryCode.ROLE_REPLACED, Decision.DEGRADED, message)
     phase = string(item.get("phase")) if role == "assistant" else None
     known = phase if phase in PHASES else None
-    return _build_message(role or "user", item.get("content"), reader, phase=known)
+    steps = _build_message(role or "user", item.get("content"), reader, phase=known)
+    return _placed(steps, item, reader) if steps and "place" in item else steps
+
+
+def _placed(steps: Steps, item: Item, reader: ContentReader) -> Steps:
+    """A message with its place in the client's request; media that moved behind it has none."""
+    message, *moved = steps
+    assert isinstance(message, MessageStep)
+    extra = read_extra(item, reader.support)
+    return [structs.replace(message, place=read_place(item), extra=extra), *moved]
+
+
+def _read_client_block(item: Item, reader: ContentReader) -> Steps:
+    """Read a content block of the client's own format that has no canonical form."""
+    part = reader.read_client_block(item)
+    role = _ROLES.get(string(item.get("role"))) or "user"
+    return [] if part is None else [MessageStep(role, (part,), place=read_place(item))]
 
 
 def _read_agent_message(item: Item, reader: ContentReader) -> Steps:
-    author, recipient = string(item.get("author")), string(item.get("recipient"))
+    author = string(item.get("author"))
+    recipient = string(item.get("recipient"))
     towards = f" to {recipient}" if recipient else ""
     title = f"[message from {author or 'another agent'}{towards}]"
     return _build_message("user", item.get("content"), reader, title)
@@ -169,8 +193,17 @@ def _read_reasoning(item: Item, reader: ContentReader) -> Steps:
         text="".join(_read_texts(item.get("content"))),
         summary="\n\n".join(_read_texts(item.get("summary"))),
         encrypted=string(item.get("encrypted_content")),
+        states=tuple(_read_states(item.get("states"))),
+        place=read_place(item),
     )
-    return [step] if step != ReasoningStep() else []
+    return [step] if step != ReasoningStep(place=step.place) else []
+
+
+def _read_states(value: Any) -> Iterator[ReasoningState]:
+    """Provider state that was not sealed: signatures of another server of the client's format."""
+    for state in mappings(value):
+        if scheme := string(state.get("scheme")):
+            yield ReasoningState(scheme, state.get("value"), "block")
 
 
 def _read_texts(value: Any) -> Iterator[str]:
@@ -267,6 +300,7 @@ _ITEMS: Mapping[str, ItemReader] = {
     "image_generation_call": _read_image_generation,
     "additional_tools": _skip,
     "configuration_update": _skip,
+    "client_block": _read_client_block,
     "compaction": _read_compaction,
     "compaction_summary": _read_compaction,
     "context_compaction": _read_compaction,

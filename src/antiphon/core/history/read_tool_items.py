@@ -10,8 +10,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import msgspec
+from msgspec import structs
 
 from antiphon.core.diagnostic import Decision
+from antiphon.core.history.client_format import read_cache, read_extra, read_place
 from antiphon.core.history.content import ContentReader, Item, json_text, mapping, mappings, string
 from antiphon.core.history.steps import HistoryCode, Step, TextPart, ToolCallStep, ToolResultStep
 from antiphon.core.tools.naming import provider_name
@@ -39,6 +41,9 @@ def _build_call(
         name=name or string(item.get("name")) or "unknown",
         arguments=arguments,
         namespace=string(item.get("namespace")),
+        place=read_place(item),
+        cache=read_cache(item),
+        extra=read_extra(item, reader.support),
     )
 
 
@@ -108,12 +113,37 @@ def program(item: Item, reader: ContentReader) -> Steps:
 def _build_result(item: Item, content: Any, reader: ContentReader) -> Steps:
     """Build a result; one without a `call_id` is paired later, if only one call is open."""
     kept, moved = reader.move_tool_media(reader.read_parts(content))
-    call_id, name = string(item.get("call_id")) or "", string(item.get("name"))
+    call_id = string(item.get("call_id")) or ""
+    name = string(item.get("name"))
     return [ToolResultStep(call_id, kept or (_NO_OUTPUT,), name), *moved]
 
 
 def output(item: Item, reader: ContentReader) -> Steps:
-    return _build_result(item, item.get("output"), reader)
+    result, *moved = _build_result(item, item.get("output"), reader)
+    if not _CLIENT_MEMBERS & item.keys():
+        return [result, *moved]
+    assert isinstance(result, ToolResultStep)
+    whole = structs.replace(
+        result,
+        is_error=_read_error_mark(item, reader),
+        place=read_place(item),
+        cache=read_cache(item),
+        extra=read_extra(item, reader.support),
+    )
+    return [whole, *moved]
+
+
+_CLIENT_MEMBERS = frozenset({"is_error", "place", "cache_control", "extra"})
+
+
+def _read_error_mark(item: Item, reader: ContentReader) -> bool | None:
+    is_error = item.get("is_error")
+    if not isinstance(is_error, bool) or reader.support.tool_errors:
+        return is_error if isinstance(is_error, bool) else None
+    if is_error:
+        message = "`is_error` of a tool result is not supported by this model; its text is sent."
+        reader.report(HistoryCode.ERROR_UNMARKED, Decision.IGNORED, message)
+    return None
 
 
 def local_shell_output(item: Item, reader: ContentReader) -> Steps:

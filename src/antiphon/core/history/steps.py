@@ -13,7 +13,8 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
 
-from antiphon.core.stream.deltas import ReasoningState
+from antiphon.core.deltas import ReasoningState
+from antiphon.core.items import CacheBreakpoint
 
 Role: TypeAlias = Literal["system", "developer", "user", "assistant"]
 PHASES = frozenset({"commentary", "partial_answer", "final_answer"})
@@ -42,12 +43,28 @@ class HistoryCode(StrEnum):
     CALL_UNANSWERED = "history.call.unanswered"
     ANSWER_ORPHANED = "history.answer.orphaned"
     ANSWER_REPEATED = "history.answer.repeated"
+    ERROR_UNMARKED = "history.error.unmarked"
     REASONING_ORPHANED = "history.reasoning.orphaned"
     TRUNCATED = "history.truncated"
 
 
+class BlockPlace(Struct, frozen=True, order=True):
+    """Where a step stood in a client format that groups content blocks in messages."""
+
+    message: int
+    block: int
+
+
 class TextPart(Struct, frozen=True, tag=True):
     text: str
+    cache: CacheBreakpoint | None = None
+    tool: str | None = None
+    """The deferred tool that this text names as found: a provider that knows deferred tools gets a
+    reference instead of the text."""
+    extra: Mapping[str, Any] | None = None
+    """Members of the client's own content block that have no name here. They are set only if the
+    provider has the same format (`Capabilities.client_blocks`). With a `type` they are a whole
+    block, for which this text stands."""
 
 
 class ImagePart(Struct, frozen=True, tag=True):
@@ -55,6 +72,8 @@ class ImagePart(Struct, frozen=True, tag=True):
 
     url: str
     detail: str | None = None
+    cache: CacheBreakpoint | None = None
+    extra: Mapping[str, Any] | None = None
 
 
 class FilePart(Struct, frozen=True, tag=True):
@@ -64,6 +83,12 @@ class FilePart(Struct, frozen=True, tag=True):
     url: str | None = None
     data: str | None = None
     file_id: str | None = None
+    context: str | None = None
+    """What the model should know of the file, and not cite."""
+    citations: bool | None = None
+    """Whether the answer is to cite the file."""
+    cache: CacheBreakpoint | None = None
+    extra: Mapping[str, Any] | None = None
 
 
 class AudioPart(Struct, frozen=True, tag=True):
@@ -88,6 +113,9 @@ class MessageStep(Struct, frozen=True, tag=True):
     native: Mapping[str, Any] | None = None
     """An item of the provider that gets this request, for which this message stands: its own
     compaction. Other providers would get the message."""
+    place: BlockPlace | None = None
+    extra: Mapping[str, Any] | None = None
+    """Members of the client's own message, as those of a content block (`TextPart.extra`)."""
 
 
 class ReasoningStep(Struct, frozen=True, tag=True):
@@ -101,6 +129,7 @@ class ReasoningStep(Struct, frozen=True, tag=True):
     summary: str = ""
     encrypted: str | None = None
     states: tuple[ReasoningState, ...] = ()
+    place: BlockPlace | None = None
 
 
 class ToolCallStep(Struct, frozen=True, tag=True):
@@ -110,6 +139,9 @@ class ToolCallStep(Struct, frozen=True, tag=True):
     name: str
     arguments: str
     namespace: str | None = None
+    place: BlockPlace | None = None
+    cache: CacheBreakpoint | None = None
+    extra: Mapping[str, Any] | None = None
 
 
 class ToolResultStep(Struct, frozen=True, tag=True):
@@ -118,6 +150,11 @@ class ToolResultStep(Struct, frozen=True, tag=True):
     call_id: str
     parts: tuple[Part, ...]
     name: str | None = None
+    is_error: bool | None = None
+    """Whether the call failed, where the client has said so."""
+    place: BlockPlace | None = None
+    cache: CacheBreakpoint | None = None
+    extra: Mapping[str, Any] | None = None
 
 
 Step: TypeAlias = MessageStep | ReasoningStep | ToolCallStep | ToolResultStep

@@ -15,8 +15,8 @@ from typing import ClassVar, TypeAlias
 
 from msgspec import UNSET, UnsetType
 
-from antiphon.core.stream.deltas import ReasoningKind, ReasoningState
-from antiphon.wire.events import (
+from antiphon.core.deltas import ReasoningKind, ReasoningState
+from antiphon.core.events import (
     AnnotationAdded,
     Event,
     ItemAdded,
@@ -37,7 +37,7 @@ from antiphon.wire.events import (
     TextDelta,
     TextDone,
 )
-from antiphon.wire.items import (
+from antiphon.core.items import (
     Document,
     Item,
     Message,
@@ -300,9 +300,11 @@ class SearchBlock:
         return self._document
 
     def close(self, status: Status) -> tuple[list[Event], Item]:
-        """Close the item. The API has one event, `completed`, for success and failure; a search
-        that was never ended has failed, whatever the status of the response is."""
+        """Close the item. A search that was never ended has failed, whatever the status of the
+        response is. The API has no event for a failed search: the status of the item says it."""
         if self._document["status"] == "in_progress":
             self.end(self._document["action"], "failed")
-        completed = SearchCompleted(self.id, self.output_index)
-        return [completed, ItemDone(self.output_index, self._document)], self._document
+        events: list[Event] = [ItemDone(self.output_index, self._document)]
+        if self._document["status"] == "completed":
+            events.insert(0, SearchCompleted(self.id, self.output_index))
+        return events, self._document

@@ -13,15 +13,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import ClassVar, Literal
 
 import msgspec
 
+from antiphon.core.deltas import ToolCall
 from antiphon.core.diagnostic import Code, Diagnostic, degraded
-from antiphon.core.stream.deltas import ToolCall
+from antiphon.core.events import (
+    ArgumentsDelta,
+    ArgumentsDone,
+    Event,
+    InputDelta,
+    InputDone,
+    ItemAdded,
+    ItemDone,
+)
+from antiphon.core.items import (
+    CallItem,
+    CustomToolCall,
+    FunctionCall,
+    Item,
+    LocalShellCall,
+    Status,
+    ToolSearchCall,
+)
 from antiphon.core.stream.json_field import FieldState, JSONProgress, JSONStringField, is_json
-from antiphon.core.stream.partial_call import merge_name
 from antiphon.core.tools.identity import ToolIdentity, ToolIdentityMap
 from antiphon.core.tools.restore import (
     ProviderCall,
@@ -31,24 +48,6 @@ from antiphon.core.tools.restore import (
     restore_tool_call,
 )
 from antiphon.errors import InvalidToolArguments, InvalidTransition
-from antiphon.wire.events import (
-    ArgumentsDelta,
-    ArgumentsDone,
-    Event,
-    InputDelta,
-    InputDone,
-    ItemAdded,
-    ItemDone,
-)
-from antiphon.wire.items import (
-    CallItem,
-    CustomToolCall,
-    FunctionCall,
-    Item,
-    LocalShellCall,
-    Status,
-    ToolSearchCall,
-)
 
 
 class CallBlock:
@@ -161,7 +160,8 @@ class CallBlock:
     def replace_input(self, text: str) -> None:
         """Replace the whole input of a custom call; what was streamed of it was its beginning."""
         self._pieces = [text]
-        self._field, self._freeform = None, True
+        self._field = None
+        self._freeform = True
 
     def end(self, *, complete: bool) -> None:
         """Note that the provider ended the call.
@@ -349,3 +349,25 @@ class CallBlock:
 
 _NO_STRINGS = "Values in `env` of a `local_shell` call are not strings; they are left out."
 _PREFIXES: dict[type, str] = {CustomToolCall: "ctc", ToolSearchCall: "tsc"}
+
+
+def merge_name(known: str, name: str, tools: Container[str]) -> str:
+    """Merge the name in the next chunk of a call into the name known so far.
+
+    The samples are successive values of `tool_calls[0].function.name`.
+    """
+    known_is_declared = known in tools
+    joined = known + name
+    if known_is_declared and name == known:
+        # Repeated with every chunk: "get_weather", "get_weather". This case comes first, because
+        # "get_weatherget_weather" may be a declared tool as well.
+        return known
+    if joined in tools:
+        # In pieces: "get_", "weather". Also the first chunk, and a chunk without a name.
+        return joined
+    if name.startswith(known) and (name in tools or not known_is_declared):
+        # Cumulative: "get", "get_weather". Also the first chunk of an undeclared tool.
+        return name
+    # A declared name is final, whatever follows it: "get_weather", "x". Pieces of an undeclared
+    # name are joined: "look_", "up".
+    return known if known_is_declared else joined

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from antiphon.core.deltas import ReasoningState
+from antiphon.core.items import Document
 from antiphon.core.stream.blocks import Seal
-from antiphon.core.stream.deltas import ReasoningState
-from antiphon.wire.items import Document
 
 COMPACTION = "compaction"
 STATE = "state"

@@ -42,7 +42,7 @@ _SIMPLE = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r":
 
 
 class _StringReader:
-    """Decodes the inside of a JSON string as it arrives, from after the opening quote."""
+    """Decodes the content of a JSON string as it arrives, from after the opening quote."""
 
     def __init__(self) -> None:
         self.closed = False

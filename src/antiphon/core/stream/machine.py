@@ -1,10 +1,10 @@
 """Response state machine: deltas in, Responses events out.
 
 1. All stream state lives here and in the blocks; decoders and stages only pass values.
-2. One item is streamed at a time (`core.stream.sequencer`). Items that begin meanwhile wait.
+2. One item is streamed at a time (`core.stream.sequencer`). Other items that begin wait.
 3. A finish reason is remembered, never acted upon: only `finish` and `fail` end the response, and
    exactly one of them does. Output after a finish reason is legal, because real providers send it.
-4. A response may take several rounds (`core.plan.follow_up`): `next_round` begins another one.
+4. A response may take several rounds (`core.filters.filter`): `next_round` begins another one.
 5. A call in the wrong phase raises a typed error and changes nothing.
 """
 
@@ -14,13 +14,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
-from antiphon.core.faults.fault import ProviderFault, normalize_code
-from antiphon.core.faults.messages import describe
-from antiphon.core.stream.blocks import ReasoningBlock, RefusalBlock, Seal, SearchBlock, TextBlock
-from antiphon.core.stream.call_block import CallBlock
-from antiphon.core.stream.compaction_item import seal_compaction
-from antiphon.core.stream.deltas import (
+from antiphon.core.deltas import (
     Annotation,
     Delta,
     EmptyReasoning,
@@ -45,6 +41,14 @@ from antiphon.core.stream.deltas import (
     ToolRevision,
     Usage,
 )
+from antiphon.core.events import TERMINALS, Created, Event, InProgress
+from antiphon.core.faults.fault import ProviderFault, normalize_code
+from antiphon.core.faults.messages import describe
+from antiphon.core.items import Document, Item, Status
+from antiphon.core.response import IncompleteDetails, Response, ResponseError
+from antiphon.core.stream.blocks import ReasoningBlock, RefusalBlock, Seal, SearchBlock, TextBlock
+from antiphon.core.stream.call_block import CallBlock
+from antiphon.core.stream.compaction_item import seal_compaction
 from antiphon.core.stream.finish import CANCELLED, Outcome, map_finish_reason
 from antiphon.core.stream.numbered_ids import number_ids
 from antiphon.core.stream.phase import Phase, phase_error
@@ -53,10 +57,7 @@ from antiphon.core.stream.sequencer import Block, OutputSequencer, join_output_t
 from antiphon.core.stream.usage import UsageCounter, wire_usage
 from antiphon.core.tools.identity import NO_TOOLS, ToolIdentityMap
 from antiphon.errors import InvalidTransition
-from antiphon.wire.events import TERMINALS, Created, Event, InProgress
-from antiphon.wire.items import Document, Item, Status
-from antiphon.wire.limits import DEFAULT_LIMITS, ResponseLimits
-from antiphon.wire.response import IncompleteDetails, Response, ResponseError
+from antiphon.framing.limits import DEFAULT_LIMITS, ResponseLimits
 
 
 class ResponseMachine:
@@ -77,15 +78,18 @@ class ResponseMachine:
     ) -> None:
         """`response` has the fields that the request decides. Without `new_id`, ids are numbered.
         `seal` turns provider state into `encrypted_content`; without it, state is dropped.
-        `describe` makes the message of a failure; both may be replaced for each attempt.
+        `describe` makes the message of a failure; `use_provider` replaces both.
         `empty_arguments` is for calls without any; `earlier_usage` was before all requests."""
-        self.phase, self.has_ended = Phase.IDLE, False
+        self.phase = Phase.IDLE
+        self.has_ended = False
         self.pending_finish: Finish | None = None
         self.fault: ProviderFault | None = None
-        self._new_id, self._now = new_id or number_ids(), now
+        self._new_id = new_id or number_ids()
+        self._now = now
         self._response = response or Response(id=self._new_id("resp"), created_at=now(), model="")
         self._tools = tools
-        self.seal, self.describe = seal, describe
+        self._seal = seal
+        self._describe = describe
         self._empty_arguments = empty_arguments
         self._sequencer = OutputSequencer(limits)
         self.diagnostics = self._sequencer.diagnostics
@@ -174,7 +178,7 @@ class ResponseMachine:
     def reasoning_state(self, state: ReasoningState) -> list[Event]:
         """Collect provider state; it is sealed into the `encrypted_content` of a reasoning item."""
         self._expect_output("reasoning state")
-        if self.seal is None:
+        if self._seal is None:
             return []
         tail = self._sequencer.tail
         if isinstance(tail, ReasoningBlock):
@@ -235,7 +239,7 @@ class ResponseMachine:
         """Pass on an item that arrived whole, or end the one that was started."""
         self._expect_output("item")
         block = None if delta.number is None else self._raw_items.pop(delta.number, None)
-        document = seal_compaction(delta.document, self.seal)
+        document = seal_compaction(delta.document, self._seal)
         if block is None:
             return self._add_block(RawBlock(document, self._new_id))
         block.end(document)
@@ -275,11 +279,11 @@ class ResponseMachine:
         self._response = msgspec.structs.replace(self._response, service_tier=tier)
         return []
 
-    def defer_finish(self, reason: str | None) -> list[Event]:
+    def defer_finish(self, reason: str | None, stop_sequence: str | None = None) -> list[Event]:
         """Remember the finish reason until `finish`; the last one that is not empty counts."""
         self._expect_output("finish reason")
         if reason or self.pending_finish is None:
-            self.pending_finish = Finish(reason)
+            self.pending_finish = Finish(reason, stop_sequence)
         return []
 
     def item_end(self, phase: str | None = None) -> list[Event]:
@@ -289,7 +293,7 @@ class ResponseMachine:
         return []
 
     def ignore(self, delta: Start | Extra) -> list[Event]:
-        """Accept a delta that has no output: the bridge and the trace read these."""
+        """Accept a delta that has no output: the translation and the trace read these."""
         self._expect_output("delta")
         return []
 
@@ -310,6 +314,11 @@ class ResponseMachine:
         self._calls = {index: call for index, call in self._calls.items() if not call.is_finished}
         self._usage_counter.next_round()
         self._round_start = self._sequencer.finished_count
+
+    def use_provider(self, seal: Seal | None, describe: Callable[[ProviderFault], str]) -> None:
+        """Seal the state of another provider from now on, and describe its faults."""
+        self._seal = seal
+        self._describe = describe
 
     # Ending
 
@@ -333,15 +342,18 @@ class ResponseMachine:
         """End the response with a fault, or with a message for the client and a code of the API."""
         self._expect_output("failure")
         events = self._sequencer.close_all("incomplete", ended_well=False, publish=False)
-        message = fault if isinstance(fault, str) else self.describe(fault)
+        message = fault if isinstance(fault, str) else self._describe(fault)
         if not isinstance(fault, str):
-            self.fault, code = fault, fault.public_code
+            self.fault = fault
+            code = fault.public_code
         ending = Outcome("failed", error_code=normalize_code(code), message=message)
         return [*events, self._end(ending)]
 
     def _end(self, ending: Outcome) -> Event:
         status: str = "incomplete" if ending is CANCELLED else ending.status
-        phase, reason, code = Phase(status), ending.incomplete_reason, ending.error_code
+        phase = Phase(status)
+        reason = ending.incomplete_reason
+        code = ending.error_code
         self._response = msgspec.structs.replace(
             self._response,
             status=ending.status,
@@ -349,15 +361,22 @@ class ResponseMachine:
             incomplete_details=IncompleteDetails(reason) if reason else None,
             error=ResponseError(code, ending.message or "") if code else None,
             output_text=join_output_text(self._sequencer.output),
+            stop_sequence=self._matched_stop(),
         )
         self._usage_counter.feed(Usage())  # zeros, if the provider sent no counts
-        self.phase, self.has_ended, event = phase, True, TERMINALS[phase](self.snapshot)
-        return event  # the phase was set last: everything before it may raise
+        event = TERMINALS[phase](self.snapshot)
+        self.phase = phase  # last: everything before it may raise
+        self.has_ended = True
+        return event
+
+    def _matched_stop(self) -> str | UnsetType:
+        matched = self.pending_finish.stop_sequence if self.pending_finish else None
+        return UNSET if matched is None else matched
 
     # Adding blocks
 
     def _new_reasoning_block(self) -> ReasoningBlock:
-        return ReasoningBlock(self._new_id(ReasoningBlock.prefix), self.seal)
+        return ReasoningBlock(self._new_id(ReasoningBlock.prefix), self._seal)
 
     def _add_block(self, block: Block) -> list[Event]:
         self._enqueue(block)
@@ -381,7 +400,7 @@ _FEEDERS: Mapping[type[Delta], Callable[[ResponseMachine, Any], list[Event]]] = 
     ToolCall: ResponseMachine.tool_call,
     Refusal: lambda machine, delta: machine.refusal(delta.text),
     Usage: ResponseMachine.usage,
-    Finish: lambda machine, delta: machine.defer_finish(delta.reason),
+    Finish: lambda machine, delta: machine.defer_finish(delta.reason, delta.stop_sequence),
     Failure: lambda machine, delta: machine.fail(delta.fault),
     Annotation: ResponseMachine.annotation,
     RawItem: ResponseMachine.raw_item,

@@ -3,6 +3,7 @@
 1. Its events get the id and the output index of our item; what they say is not changed.
 2. The stages of a hosted tool come once each and in order (in progress, working, completed or
    failed), whatever the provider repeats or leaves out. Progress of another tool is dropped.
+   Only MCP has an event for a failed stage; for other tools the status of the item says it.
 3. Only an invalid id, a status that is not final, and fields that contradict what was announced
    or streamed are changed in the item.
 """
@@ -12,7 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 
-from antiphon.wire.events import (
+from antiphon.core.events import (
     Event,
     HostedToolEvent,
     ItemAdded,
@@ -20,7 +21,7 @@ from antiphon.wire.events import (
     MCPArgumentsDelta,
     MCPArgumentsDone,
 )
-from antiphon.wire.items import Document, Item, Status
+from antiphon.core.items import Document, Item, Status
 
 _MCP_ARGUMENTS = "response.mcp_call_arguments."
 _LAST_STAGE = 2
@@ -32,6 +33,7 @@ _STAGES: Mapping[str, int] = {
     "completed": _LAST_STAGE,
     "failed": _LAST_STAGE,
 }
+_HAVE_FAILED_EVENT = frozenset({"mcp_call", "mcp_list_tools"})
 _CAN_FAIL = frozenset(
     "web_search_call file_search_call code_interpreter_call image_generation_call mcp_call".split()
 )
@@ -73,7 +75,7 @@ class RawBlock:
         stage = self._stage_of(kind)
         if stage is None:
             return [] if self._is_of_another_tool(kind) else [self._event(kind, fields)]
-        if stage <= self._stage:
+        if stage <= self._stage or not self._has_event_for(kind):
             return []
         begun = [self._stage_event("in_progress")] if self._stage < 0 < stage else []
         self._stage = stage
@@ -116,10 +118,20 @@ class RawBlock:
             if self._arguments_done:
                 self._document = {**self._document, "arguments": "".join(self._arguments)}
         if 0 <= self._stage < _LAST_STAGE:
-            is_failed = self._kind == "mcp_call" and self._document.get("status") == "failed"
-            events.append(self._stage_event("failed" if is_failed else "completed"))
+            events += self._last_stage_events()
         item = self.item()
         return [*events, ItemDone(self.output_index, item)], item
+
+    def _last_stage_events(self) -> list[Event]:
+        """The last stage that the provider left out: an item that did not succeed is never
+        announced as completed."""
+        if self._document.get("status", "completed") == "completed":
+            return [self._stage_event("completed")]
+        return [self._stage_event("failed")] if self._kind in _HAVE_FAILED_EVENT else []
+
+    def _has_event_for(self, kind: str) -> bool:
+        """Whether the API has this stage for the item's tool; strict clients reject any other."""
+        return self._kind in _HAVE_FAILED_EVENT or not kind.endswith(".failed")
 
     def _stage_of(self, kind: str) -> int | None:
         tool, _, stage = kind.removeprefix("response.").rpartition(".")

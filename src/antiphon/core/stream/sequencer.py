@@ -11,15 +11,15 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
+from antiphon.core.deltas import ReasoningState
 from antiphon.core.diagnostic import Diagnostic
+from antiphon.core.events import Event
+from antiphon.core.items import Item, Message, OutputText, ReasoningItem, Status
 from antiphon.core.stream.blocks import ReasoningBlock, RefusalBlock, SearchBlock, TextBlock
 from antiphon.core.stream.call_block import CallBlock
-from antiphon.core.stream.deltas import ReasoningState
 from antiphon.core.stream.raw_block import RawBlock
 from antiphon.errors import IncompleteToolCall, ResponseTooLarge
-from antiphon.wire.events import Event
-from antiphon.wire.items import Item, Message, OutputText, ReasoningItem, Status
-from antiphon.wire.limits import DEFAULT_LIMITS, ResponseLimits
+from antiphon.framing.limits import DEFAULT_LIMITS, ResponseLimits
 
 Block: TypeAlias = TextBlock | RefusalBlock | ReasoningBlock | RawBlock | SearchBlock | CallBlock
 
@@ -76,7 +76,8 @@ class OutputSequencer:
 
     def end_item(self, next_phase: str | None = None) -> None:
         """Make the next delta begin a new block, even if it is of the same kind."""
-        self._item_ended, self.next_phase = True, next_phase
+        self._item_ended = True
+        self.next_phase = next_phase
 
     def seal_states(
         self, states: list[ReasoningState], block: Block, new_block: Callable[[], ReasoningBlock]
@@ -91,14 +92,16 @@ class OutputSequencer:
 
     def enqueue(self, block: Block) -> None:
         """Add a block to the queue; raises `ResponseTooLarge` if there are too many."""
-        limits, is_call = self._limits, isinstance(block, CallBlock)
+        limits = self._limits
+        is_call = isinstance(block, CallBlock)
         if len(self._items) + len(self.waiting) + (self.current is not None) >= limits.items:
             raise ResponseTooLarge("items", limits.items)
         if is_call and self._calls >= limits.calls:
             raise ResponseTooLarge("calls", limits.calls)
         self._calls += is_call
         self.waiting.append(block)
-        self._item_ended, self.next_phase = False, None
+        self._item_ended = False
+        self.next_phase = None
 
     # Streaming
 

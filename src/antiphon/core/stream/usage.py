@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 import msgspec
 from msgspec import UNSET
 
+from antiphon.core.deltas import Usage
 from antiphon.core.diagnostic import Code, Decision, Diagnostic
-from antiphon.core.stream.deltas import Usage
-from antiphon.wire.items import (
+from antiphon.core.items import (
     ApplyPatchCall,
     CustomToolCall,
     Document,
@@ -22,7 +22,7 @@ from antiphon.wire.items import (
     ShellCall,
     ToolSearchCall,
 )
-from antiphon.wire.response import InputTokensDetails, OutputTokensDetails, ResponseUsage
+from antiphon.core.response import InputTokensDetails, OutputTokensDetails, ResponseUsage
 
 
 def merge_usage(old: Usage, new: Usage) -> Usage:
@@ -75,7 +75,8 @@ class UsageCounter:
         )
 
     def next_round(self) -> None:
-        self._earlier_rounds, self._current_round = self.total, None
+        self._earlier_rounds = self.total
+        self._current_round = None
 
 
 _BYTES_PER_TOKEN = 4  # of text in Latin letters; exact enough to see how full a context is

@@ -14,10 +14,10 @@ import jsonschema_rs
 import msgspec
 from msgspec import Struct
 
+from antiphon.core.items import Document, Item, Message, OutputText, ReasoningItem
+from antiphon.core.response import Response
 from antiphon.core.structured_output.json_schema import json_schemas
 from antiphon.errors import InvalidOutputFormat, SchemaTooComplex
-from antiphon.wire.items import Document, Item, Message, OutputText, ReasoningItem
-from antiphon.wire.response import Response
 
 FormatKind: TypeAlias = Literal["text", "json_object", "json_schema"]
 
@@ -31,6 +31,10 @@ class SchemaViolation(Struct, frozen=True):
     keyword: str
     message: str
     """The validator's message. It quotes the answer, so it is only sent to the model."""
+
+
+WRAPPER = "value"
+"""The only argument of the answer tool, if the answer is not an object."""
 
 
 class OutputContract(Struct, frozen=True, kw_only=True):

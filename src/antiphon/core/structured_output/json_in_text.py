@@ -48,8 +48,9 @@ def _decode(text: str) -> Any:
 
 
 def _remove_fence(text: str) -> str:
-    """The inside of a code fence, if the whole text is one."""
-    fence, (_, _, rest) = text[:3], text.partition("\n")
+    """The content of a code fence, if the whole text is one."""
+    fence = text[:3]
+    _, _, rest = text.partition("\n")
     fenced = fence in _FENCES and rest.endswith(fence)
     return rest.removesuffix(fence).strip() if fenced else text
 

@@ -83,7 +83,7 @@ class _Subschemas(Struct, frozen=True):
     same: list[Any]
     """For the same value."""
     each: list[Any]
-    """For each value inside of it."""
+    """For each value in it."""
     names: Node
     """For the values of an object, by name."""
     indexes: list[Any]
@@ -128,7 +128,8 @@ _EACH = (
 
 
 def _read_subschemas(schema: Node, targets: Node) -> _Subschemas:
-    name, patterned = schema.get("$ref"), _values(schema.get("patternProperties"))
+    name = schema.get("$ref")
+    patterned = _values(schema.get("patternProperties"))
     several = [inner for keyword in _SAME_SEVERAL for inner in _values(schema.get(keyword))]
     return _Subschemas(
         same=[

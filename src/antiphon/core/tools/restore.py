@@ -11,8 +11,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Struct
 
-from antiphon.core.tools.identity import ToolIdentity, ToolType
-from antiphon.wire.items import (
+from antiphon.core.items import (
     ApplyPatchCall,
     CallItem,
     CustomToolCall,
@@ -23,6 +22,7 @@ from antiphon.wire.items import (
     Status,
     ToolSearchCall,
 )
+from antiphon.core.tools.identity import ToolIdentity, ToolType
 
 
 class ProviderCall(Struct, frozen=True):

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Sequence
 import msgspec
 from msgspec import Struct
 
+from antiphon.core.deltas import ReasoningState
 from antiphon.core.history.steps import Step, TextPart, ToolCallStep, ToolResultStep
-from antiphon.core.stream.deltas import ReasoningState
 
 SEARCH = "web_search"
 HOSTED = ""

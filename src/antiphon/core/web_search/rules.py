@@ -23,7 +23,8 @@ _MAX_DOMAINS = 1000
 _MAX_URL_CHARS = 2048
 _URL = re.compile(r"https?://(?:[^/?#\s\\]*@)?([^/?#:@\s\\]+)(?::\d+)?(/[^?#\s\\]*)?(?:[?#]\S*)?")
 _DOMAIN = re.compile(r"(?:https?://)?([\w-]+(?:\.[\w-]+)*)\.?(/[^?#\s]*)?")
-_ALLOWED, _BLOCKED = "allowed_domains", ("blocked_domains", "excluded_domains")
+_ALLOWED = "allowed_domains"
+_BLOCKED = ("blocked_domains", "excluded_domains")
 _LOCATION = ("city", "region", "country", "timezone")
 
 
@@ -57,7 +58,8 @@ class SearchRules(Struct, frozen=True, kw_only=True):
         match = _URL.fullmatch(url) if len(url) <= _MAX_URL_CHARS else None
         if match is None or not url.isprintable():  # no control or bidirectional characters
             return False
-        host, path = match[1].lower().rstrip("."), match[2] or "/"
+        host = match[1].lower().rstrip(".")
+        path = match[2] or "/"
         if any(_includes(domain, host, path) for domain in self.blocked):
             return False
         return not self.allowed or any(_includes(domain, host, path) for domain in self.allowed)
@@ -70,7 +72,8 @@ def _includes(domain: str, host: str, path: str) -> bool:
 
 def read_rules(tool: JSONObject) -> SearchRules:
     """Read the rules that a search tool sets; `find_unenforceable` checks whether all can be."""
-    filters, location = _mapping(tool.get("filters")), _mapping(tool.get("user_location"))
+    filters = _mapping(tool.get("filters"))
+    location = _mapping(tool.get("user_location"))
     return SearchRules(
         allowed=tuple(_parse_domains(filters.get(_ALLOWED))),
         blocked=tuple(domain for name in _BLOCKED for domain in _parse_domains(filters.get(name))),

@@ -16,6 +16,11 @@ class SearchCall(Struct, frozen=True, kw_only=True):
     queries: tuple[str, ...]
     rules: SearchRules
 
+    @property
+    def action(self) -> dict[str, object]:
+        """The search as an output item names it."""
+        return {"type": "search", "query": self.queries[0], "queries": list(self.queries)}
+
 
 class SearchOutcome(Struct, frozen=True, kw_only=True):
     """The results of a search. A search without results has not failed."""

@@ -6,37 +6,35 @@ anything unknown is an `Extra`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import msgspec
 from msgspec import Raw, Struct
 
-from antiphon.core.faults.classify import classify, classify_document
-from antiphon.core.faults.fault import ProviderFault, protocol_fault
-from antiphon.core.stream.deltas import (
+from antiphon.core.deltas import (
     Delta,
     Extra,
     Failure,
     Finish,
-    Reasoning,
     ReasoningState,
     Refusal,
     Start,
-    Text,
     ToolCall,
+    Usage,
 )
+from antiphon.core.faults.classify import classify, classify_document
+from antiphon.core.faults.fault import ProviderFault, protocol_fault
+from antiphon.core.items import Document
 from antiphon.dialects.anthropic.blocks import (
     REDACTED,
-    AnthropicBlock,
-    AnthropicCallBlock,
-    AnthropicTextBlock,
-    AnthropicThinkingBlock,
-    AnthropicWholeBlock,
-    guess_media_type,
-    unknown_delta,
+    annotate,
+    block_type,
+    extend,
+    make_state,
 )
-from antiphon.dialects.anthropic.usage import AnthropicUsage
+from antiphon.dialects.content_blocks import ContentBlocks, OpaqueBlock
 from antiphon.dialects.json_input import (
     NULL,
     UNREADABLE,
@@ -44,12 +42,14 @@ from antiphon.dialects.json_input import (
     nonempty_string,
     report_unreadable,
 )
-from antiphon.wire.sse import Frame
+from antiphon.dialects.service_tier import read_service_tier
+from antiphon.dialects.usage import count
+from antiphon.framing.sse import Frame
 
 # Members are `Any`: an unexpected type in one of them must not fail the whole event.
 
 
-class _AnthropicEvent(Struct):
+class _Event(Struct):
     type: Any = None
     index: Any = None
     content_block: Raw = NULL
@@ -59,26 +59,29 @@ class _AnthropicEvent(Struct):
     error: Any = None
 
 
-class _AnthropicMessage(Struct):
+class _Message(Struct):
     type: Any = None
     id: Any = None
     model: Any = None
     content: list[Raw] | None = None
     stop_reason: Any = None
+    stop_sequence: Any = None
     stop_details: Any = None
     container: Any = None
     usage: Any = None
     error: Any = None
 
 
-class _AnthropicToolUse(Struct):
+class _ToolUse(Struct):
     input: Raw = NULL
 
 
-_decode_event = msgspec.json.Decoder(_AnthropicEvent).decode
-_decode_message = msgspec.json.Decoder(_AnthropicMessage).decode
-_decode_tool_use = msgspec.json.Decoder(_AnthropicToolUse).decode
+_decode_event = msgspec.json.Decoder(_Event).decode
+_decode_message = msgspec.json.Decoder(_Message).decode
+_decode_tool_use = msgspec.json.Decoder(_ToolUse).decode
 _decode_document = msgspec.json.Decoder().decode
+
+_LIMITS = ("max_tokens", "model_context_window_exceeded")
 
 # The block that a delta implies, for servers that leave out `content_block_start`.
 _IMPLIED_BLOCKS: Mapping[str, Raw] = {
@@ -92,11 +95,8 @@ class AnthropicDecoder:
     """Decoder of one streamed answer."""
 
     def __init__(self) -> None:
-        self._blocks: dict[int, AnthropicBlock] = {}
-        self._call_count = 0
-        self._thinking_count = 0
-        self._message_length = 0  # characters of the current output message
-        self._usage = AnthropicUsage()
+        self._blocks = ContentBlocks(annotate)
+        self._usage = UsageCounter()
         self._finished = False
         self.ended = False
         """The provider has marked the end of the stream; nothing more will come."""
@@ -122,36 +122,35 @@ class AnthropicDecoder:
 
     # Events
 
-    def _message_start(self, event: _AnthropicEvent) -> list[Delta]:
+    def _message_start(self, event: _Event) -> list[Delta]:
         message = event.message if isinstance(event.message, dict) else {}
         start = Start(nonempty_string(message.get("model")), nonempty_string(message.get("id")))
         return [start, *self._usage.feed(message.get("usage"))]
 
-    def _block_start(self, event: _AnthropicEvent) -> list[Delta]:
+    def _block_start(self, event: _Event) -> list[Delta]:
         return self.open_block(_index(event), event.content_block)
 
-    def _block_delta(self, event: _AnthropicEvent) -> list[Delta]:
-        index, delta = _index(event), event.delta
-        deltas: list[Delta] = []
-        if index not in self._blocks:
-            implied = _IMPLIED_BLOCKS.get(guess_media_type(delta))
-            if implied is None:
-                return [unknown_delta(delta)]
-            deltas = self.open_block(index, implied)
-        deltas += self._measure(self._blocks[index].feed(delta))
-        return deltas
+    def _block_delta(self, event: _Event) -> list[Delta]:
+        index = _index(event)
+        delta = event.delta
+        opened: list[Delta] = []
+        if self._blocks[index] is None:
+            implied = _IMPLIED_BLOCKS.get(block_type(delta))
+            if implied is not None:
+                opened = self.open_block(index, implied)
+        return opened + self._blocks.measure(extend(self._blocks[index], delta))
 
-    def _block_stop(self, event: _AnthropicEvent) -> list[Delta]:
+    def _block_stop(self, event: _Event) -> list[Delta]:
         return self.close_block(_index(event))
 
-    def _message_delta(self, event: _AnthropicEvent) -> list[Delta]:
+    def _message_delta(self, event: _Event) -> list[Delta]:
         return self.finish(event.delta if isinstance(event.delta, dict) else {}, event.usage)
 
-    def _message_stop(self, event: _AnthropicEvent) -> list[Delta]:
+    def _message_stop(self, event: _Event) -> list[Delta]:
         self.ended = True
         return []
 
-    def _ping(self, event: _AnthropicEvent) -> list[Delta]:
+    def _ping(self, event: _Event) -> list[Delta]:
         return []
 
     # Also used to decode whole answers
@@ -159,33 +158,47 @@ class AnthropicDecoder:
     def open_block(self, index: int, raw: Raw) -> list[Delta]:
         """Open a block; one that is still open at this index is closed first."""
         closing = self.close_block(index)
-        block = self._blocks[index] = self._create_block(raw)
-        return [*closing, *self._measure(block.open())]
+        return closing + self._blocks.measure(self._open_block(index, _repaired(bytes(raw))))
 
-    def _create_block(self, raw: Raw) -> AnthropicBlock:
-        data = _repaired(bytes(raw))
+    def _open_block(self, index: int, data: bytes) -> list[Delta]:
         block = _decode_document(data)
-        match guess_media_type(block):
+        match block_type(block):
             case "text":
-                return AnthropicTextBlock(block, self._message_length)
+                return self._open_text(index, block)
             case "thinking":
-                self._thinking_count += 1
-                return AnthropicThinkingBlock(block, self._thinking_count)
-            case "redacted_thinking":
-                return AnthropicWholeBlock(ReasoningState(REDACTED, block, "block"))
+                return self._open_thinking(index, block)
             case "tool_use":
-                self._call_count += 1
-                # The original bytes: decoding and encoding again could change numbers.
-                arguments = bytes(_decode_tool_use(data).input).decode()
-                return AnthropicCallBlock(
-                    block, self._call_count - 1, "{}" if arguments == "null" else arguments
-                )
-            case block_type:
-                return AnthropicWholeBlock(Extra(block_type or "content_block", block))
+                return self._open_call(index, block, data)
+            case "redacted_thinking":
+                self._blocks.open(index, OpaqueBlock())
+                self._blocks.end_message()
+                return [ReasoningState(REDACTED, block, "block")]
+            case unknown:
+                self._blocks.open(index, OpaqueBlock())
+                return [Extra(unknown or "content_block", block)]
+
+    def _open_text(self, index: int, block: Document) -> list[Delta]:
+        citations = block.get("citations")
+        opened = self._blocks.new_text(citations if isinstance(citations, list) else ())
+        self._blocks.open(index, opened)
+        return opened.write(block.get("text"))
+
+    def _open_thinking(self, index: int, block: Document) -> list[Delta]:
+        opened = self._blocks.new_reasoning(partial(make_state, block))
+        self._blocks.open(index, opened)
+        opened.sign(nonempty_string(block.get("signature")) or "")
+        return opened.write(nonempty_string(block.get("thinking")) or "")
+
+    def _open_call(self, index: int, block: Document, data: bytes) -> list[Delta]:
+        # The original bytes: decoding and encoding again could change numbers.
+        arguments = bytes(_decode_tool_use(data).input).decode()
+        number, opened = self._blocks.new_call("{}" if arguments == "null" else arguments)
+        self._blocks.open(index, opened)
+        call_id = nonempty_string(block.get("id"))
+        return [ToolCall(number, call_id, nonempty_string(block.get("name")))]
 
     def close_block(self, index: int) -> list[Delta]:
-        block = self._blocks.pop(index, None)
-        return [] if block is None else [*block.close()]
+        return self._blocks.close(index)
 
     def finish(self, message: Mapping[str, Any], usage: Any) -> list[Delta]:
         """Usage and the finish reason, from a `message_delta` or a whole message."""
@@ -193,29 +206,22 @@ class AnthropicDecoder:
         deltas: list[Delta] = []
         if reason is not None:
             self._finished = True
-            deltas += [delta for index in [*self._blocks] for delta in self.close_block(index)]
+            deltas += self._blocks.close_all(is_cut=reason in _LIMITS)
         deltas += self._usage.feed(usage)
         match message.get("stop_details"):
             case {"explanation": str(text)} if text:
                 deltas.append(Refusal(text))
+        match message.get("stop_details"):
+            case {"reason": "content_filter"} if reason is not None:  # of our own renderer
+                reason = "content_filter"
         extras = ("stop_details", "container")
         deltas += [Extra(name, message[name]) for name in extras if message.get(name) is not None]
-        return deltas if reason is None else [*deltas, Finish(reason)]
-
-    def _measure(self, deltas: Iterable[Delta]) -> Iterator[Delta]:
-        """Count the characters of the output message, which citations index into.
-
-        Reasoning or a call ends the output message, and the next one starts at 0.
-        """
-        for delta in deltas:
-            if isinstance(delta, Text):
-                self._message_length += len(delta.text)
-            elif isinstance(delta, Reasoning | ReasoningState | ToolCall):
-                self._message_length = 0
-            yield delta
+        if reason is None:
+            return deltas
+        return [*deltas, Finish(reason, nonempty_string(message.get("stop_sequence")))]
 
 
-_EVENTS: Mapping[str, Callable[[AnthropicDecoder, _AnthropicEvent], list[Delta]]] = {
+_EVENTS: Mapping[str, Callable[[AnthropicDecoder, _Event], list[Delta]]] = {
     "content_block_delta": AnthropicDecoder._block_delta,
     "content_block_start": AnthropicDecoder._block_start,
     "content_block_stop": AnthropicDecoder._block_stop,
@@ -253,10 +259,53 @@ def _document(data: bytes) -> Any:
     return _decode_document(_repaired(data))
 
 
-def _index(event: _AnthropicEvent) -> int:
+def _index(event: _Event) -> int:
     return event.index if isinstance(event.index, int) else -1
 
 
 def _fault(data: bytes) -> ProviderFault:
     fault = classify_document(_document(data))
     return fault or protocol_fault("The provider reported an error without any details.")
+
+
+_COUNTS = (
+    "input_tokens",
+    "output_tokens",
+    "cache_read_input_tokens",
+    "cache_creation_input_tokens",
+)
+_CACHED = ("cache_read_input_tokens", "cache_creation_input_tokens")
+
+
+class UsageCounter:
+    """Accumulated counts: each event carries totals so far, and may leave some out."""
+
+    def __init__(self) -> None:
+        self._counts = dict.fromkeys(_COUNTS, 0)
+        self._thinking_tokens = 0
+
+    def feed(self, usage: Any) -> Iterator[Delta]:
+        if not isinstance(usage, dict):
+            return
+        counts = self._counts
+        for name in _COUNTS:
+            counts[name] = count(usage.get(name)) or counts[name]
+        if usage.get("input_tokens") == 0 and any(count(usage.get(name)) for name in _CACHED):
+            counts["input_tokens"] = 0  # all of the input was cached; the start had an estimate
+        match usage.get("output_tokens_details"):
+            case {"thinking_tokens": tokens}:
+                self._thinking_tokens = count(tokens) or self._thinking_tokens
+        yield self._total()
+        yield from read_service_tier(usage.get("service_tier"))
+
+    def _total(self) -> Usage:
+        counts = self._counts
+        cached = counts["cache_read_input_tokens"]
+        written = counts["cache_creation_input_tokens"]
+        return Usage(
+            input_tokens=counts["input_tokens"] + cached + written,  # the API counts them apart
+            output_tokens=counts["output_tokens"],
+            cached_tokens=cached,
+            cache_write_tokens=written,
+            reasoning_tokens=self._thinking_tokens,
+        )

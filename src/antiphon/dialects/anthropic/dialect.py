@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from antiphon.core.deltas import Delta
 from antiphon.core.plan.plan import Outbound, Plan
-from antiphon.core.stream.deltas import Delta
 from antiphon.dialects.anthropic.decode import AnthropicDecoder, decode
 from antiphon.dialects.anthropic.encode import encode
 from antiphon.dialects.anthropic.quirks import PATH, PLAIN, AnthropicQuirks

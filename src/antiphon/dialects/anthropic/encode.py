@@ -12,19 +12,23 @@ from typing import Any
 
 import msgspec
 
-from antiphon.core.plan.plan import Outbound, Plan, ToolChoice, ToolDeclaration
+from antiphon.core.items import Document
+from antiphon.core.plan.hosted_tools import family
+from antiphon.core.plan.plan import Outbound, Plan
+from antiphon.core.tools.declaration import ToolChoice, ToolDeclaration
 from antiphon.dialects.anthropic.media import text_block
 from antiphon.dialects.anthropic.messages import (
     remove_reasoning,
     resumes_without_reasoning,
+    system_blocks,
+    with_client_members,
     write_messages,
 )
 from antiphon.dialects.anthropic.quirks import PLAIN, AnthropicQuirks
 from antiphon.dialects.anthropic.schema import input_schema, output_schema
-from antiphon.dialects.message_writer import leading_instructions
+from antiphon.dialects.json_output import encode_in_steps
+from antiphon.dialects.message_writer import leading_system_messages
 from antiphon.dialects.reasoning import thinking_budget
-from antiphon.wire.body import encode_in_steps
-from antiphon.wire.items import Document
 
 VERSION = "2023-06-01"
 _CACHE_CONTROL: Mapping[str, Any] = {"type": "ephemeral"}
@@ -49,10 +53,12 @@ def encode(plan: Plan, *, stream: bool, quirks: AnthropicQuirks = PLAIN) -> Outb
         **_sampling(plan, quirks, thinking),
         **_parameters(plan),
         **({"stream": True} if stream else {}),
-        **({"cache_control": _CACHE_CONTROL} if quirks.caching == "automatic" else {}),
+        **_caching(plan, quirks),
         **_system(plan, quirks),
-        "messages": _add_breakpoints(messages) if quirks.caching == "breakpoints" else messages,
+        "messages": messages,
     }
+    if quirks.caching == "breakpoints" and not _client_caches(plan):
+        body["messages"] = _add_breakpoints(messages)
     if quirks.patch is not None:
         body = quirks.patch(body, plan)
     body["messages"] = body.pop("messages")  # last, whatever a patch has added
@@ -63,9 +69,15 @@ def encode(plan: Plan, *, stream: bool, quirks: AnthropicQuirks = PLAIN) -> Outb
             "content-type": "application/json",
             "accept": "text/event-stream" if stream else "application/json",
             "anthropic-version": VERSION,
+            **_betas(plan),
         },
         body=encode_in_steps(body) if plan.is_large else msgspec.json.encode(body),
     )
+
+
+def _betas(plan: Plan) -> Mapping[str, str]:
+    betas = plan.parameters.get("betas")
+    return {"anthropic-beta": ",".join(betas)} if betas else {}
 
 
 # --- tools ----------------------------------------------------------------------------------------
@@ -73,7 +85,7 @@ def encode(plan: Plan, *, stream: bool, quirks: AnthropicQuirks = PLAIN) -> Outb
 
 def _tools(plan: Plan, quirks: AnthropicQuirks, messages: list[Document]) -> Document:
     tools = [_tool(declaration) for declaration in plan.declarations]
-    tools += [_search_tool(tool, plan, quirks) for tool in plan.native_tools]
+    tools += [_native_tool(tool, plan, quirks) for tool in plan.native_tools]
     if not tools:
         return _tools_of_history(messages)
     choice = _tool_choice(plan.tool_choice)
@@ -89,7 +101,23 @@ def _tool(declaration: ToolDeclaration) -> Document:
     if declaration.description:
         tool["description"] = declaration.description
     tool["input_schema"] = input_schema(declaration.parameters)
-    return tool | {"strict": True} if declaration.strict else tool
+    if declaration.strict:
+        tool["strict"] = True
+    if declaration.deferred:
+        tool["defer_loading"] = True
+    return with_client_members(tool, declaration.cache, declaration.extra)
+
+
+def _native_tool(tool: Mapping[str, Any], plan: Plan, quirks: AnthropicQuirks) -> Document:
+    """A tool that the provider runs, as a client of this format has declared it."""
+    match tool.get("extra"):
+        case {"format": "messages", "members": {} as declared}:
+            return dict(declared)
+    return (
+        _search_tool(tool, plan, quirks)
+        if family(str(tool.get("type"))) == "web_search"
+        else dict(tool)
+    )
 
 
 def _search_tool(tool: Mapping[str, Any], plan: Plan, quirks: AnthropicQuirks) -> Document:
@@ -100,6 +128,8 @@ def _search_tool(tool: Mapping[str, Any], plan: Plan, quirks: AnthropicQuirks) -
     match tool.get("filters"):
         case {"allowed_domains": [*domains]} if domains:
             search["allowed_domains"] = domains
+        case {"blocked_domains": [*domains]} if domains:
+            search["blocked_domains"] = domains
     match tool.get("user_location"):
         case {} as location if location:
             known = {name: value for name, value in location.items() if value is not None}
@@ -134,6 +164,8 @@ def _thinking(
     # resume a turn without reasoning, which rule it out as well.
     if plan.effort == "none" or plan.tool_choice.mode in ("required", "function"):
         return {"thinking": _DISABLED}
+    if (asked := _client_thinking(plan, quirks, max_tokens)) is not None:
+        return asked
     if plan.effort is None:
         return {}
     display: Document = {} if quirks.display is None else {"display": quirks.display}
@@ -145,6 +177,22 @@ def _thinking(
     return {"thinking": {"type": "enabled", "budget_tokens": budget, **display}}
 
 
+def _client_thinking(plan: Plan, quirks: AnthropicQuirks, max_tokens: int) -> Document | None:
+    """The `thinking` field of a client of this format, where the model has it in that form."""
+    asked = plan.parameters.get("thinking")
+    if asked is None:
+        return None
+    if asked.mode == "default":
+        return {}
+    display: Document = {} if asked.display is None else {"display": asked.display}
+    if asked.mode == "adaptive" and quirks.thinking == "adaptive":
+        return {"thinking": {"type": "adaptive", **display}}
+    if asked.mode == "enabled" and quirks.thinking == "budget" and asked.budget_tokens:
+        budget = min(asked.budget_tokens, max_tokens - 1)
+        return {"thinking": {"type": "enabled", "budget_tokens": budget, **display}}
+    return None
+
+
 def _refuses_reasoning(thinking: Document, quirks: AnthropicQuirks) -> bool:
     """Whether reasoning of earlier turns is left out: only a model that thinks accepts it."""
     if not thinking:
@@ -154,8 +202,8 @@ def _refuses_reasoning(thinking: Document, quirks: AnthropicQuirks) -> bool:
 
 def _output_config(plan: Plan, quirks: AnthropicQuirks) -> Document:
     config: Document = {}
-    if quirks.thinking == "adaptive" and plan.effort not in (None, "none"):
-        config["effort"] = plan.effort
+    if quirks.thinking == "adaptive" and (effort := _effort(plan)) is not None:
+        config["effort"] = effort
     if _uses_native_format(plan, quirks):
         config["format"] = {
             "type": "json_schema",
@@ -164,32 +212,48 @@ def _output_config(plan: Plan, quirks: AnthropicQuirks) -> Document:
     return {"output_config": config} if config else {}
 
 
+def _effort(plan: Plan) -> str | None:
+    """The effort of the plan; of a client of this format also one beside disabled thinking."""
+    if plan.effort == "none":
+        asked = plan.parameters.get("thinking")
+        return None if asked is None else asked.effort
+    return plan.effort
+
+
 def _uses_native_format(plan: Plan, quirks: AnthropicQuirks) -> bool:
     return quirks.native_format and plan.contract.asked == "json_schema"
 
 
 def _sampling(plan: Plan, quirks: AnthropicQuirks, thinking: Document) -> Document:
-    """Temperature and top_p; with thinking, only a top_p of at least 0.95 is accepted."""
-    temperature, top_p = plan.parameters.get("temperature"), plan.parameters.get("top_p")
+    """Temperature, top_p and top_k; with thinking, only a top_p of at least 0.95 is accepted."""
     if quirks.sampling == "none":
-        temperature = top_p = None
-    elif thinking and thinking["thinking"] is not _DISABLED:
-        temperature = None
+        return {}
+    given = plan.parameters
+    temperature, top_p, top_k = (given.get(name) for name in ("temperature", "top_p", "top_k"))
+    if thinking and thinking["thinking"] is not _DISABLED:
+        temperature = top_k = None
         top_p = None if top_p is None or top_p < _MIN_TOP_P_WITH_THINKING else top_p
     if temperature is not None and quirks.sampling == "one":
         top_p = None
-    body: Document = {} if temperature is None else {"temperature": min(temperature, 1)}
-    return body if top_p is None else {**body, "top_p": top_p}
+    temperature = None if temperature is None else min(temperature, 1)
+    values = {"temperature": temperature, "top_p": top_p, "top_k": top_k}
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def _parameters(plan: Plan) -> Document:
     """The other parameters that the API supports, under its names."""
     given = plan.parameters
     body: Document = {}
+    if stop := given.get("stop"):
+        body["stop_sequences"] = list(stop)
     if user := given.get("safety_identifier") or given.get("user"):
         body["metadata"] = {"user_id": str(user)}
     if tier := _SERVICE_TIERS.get(str(given.get("service_tier"))):
         body["service_tier"] = tier
+    if (edits := given.get("context_edits")) is not None:
+        body["context_management"] = {"edits": list(edits)}
+    if extra := given.get("extra"):
+        body |= extra["members"]
     return body
 
 
@@ -201,13 +265,32 @@ def _system(plan: Plan, quirks: AnthropicQuirks) -> Document:
     contract = plan.contract
     if not _uses_native_format(plan, quirks):
         contract = msgspec.structs.replace(contract, asked="text")
-    texts = (plan.instructions, *leading_instructions(plan.history), contract.instruction())
-    blocks = [text_block(text) for text in texts if text and text.strip()]
+    blocks = _text_blocks(plan.instructions)
+    for step in leading_system_messages(plan.history):
+        blocks += system_blocks(step)
+    blocks += _text_blocks(contract.instruction())
     if not blocks:
         return {}
-    if quirks.caching != "off":
+    if quirks.caching != "off" and not _client_caches(plan):
         blocks[-1]["cache_control"] = _CACHE_CONTROL
     return {"system": blocks}
+
+
+def _text_blocks(text: str | None) -> list[Document]:
+    return [text_block(text)] if text and text.strip() else []
+
+
+def _client_caches(plan: Plan) -> bool:
+    """Whether the client places the breakpoints of the prompt cache, or wants none."""
+    return plan.parameters.get("prompt_caching") == "client"
+
+
+def _caching(plan: Plan, quirks: AnthropicQuirks) -> Document:
+    """The breakpoint that the provider moves by itself."""
+    if control := plan.parameters.get("cache_control"):
+        return {"cache_control": control}
+    automatic = quirks.caching == "automatic" and not _client_caches(plan)
+    return {"cache_control": _CACHE_CONTROL} if automatic else {}
 
 
 def _add_breakpoints(messages: list[Document]) -> list[Document]:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from antiphon.core.history.media import MediaSupport
 from antiphon.core.history.steps import AudioPart, FilePart, ImagePart
+from antiphon.core.items import Document
 from antiphon.dialects.data_url import PDF, DataURL, decode_text, parse_bare_pdf, parse_data_url
 from antiphon.dialects.placeholders import omission
-from antiphon.wire.items import Document
 
 _IMAGES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 ACCEPTED_MEDIA = MediaSupport(
-    types=_IMAGES | {PDF, "text/*"}, image_links="https?://.*", file_ids=""
+    types=_IMAGES | {PDF, "text/*"}, image_links="https?://.*", file_ids="file_[A-Za-z0-9]+"
 )  # as of 2026-10
 """Media that the API accepts."""
 _MAX_TITLE_CHARACTERS = 200
@@ -57,11 +57,24 @@ def _image_block(url: str) -> Document:
 
 
 def _file_block(part: FilePart) -> Document:
+    block = _whole_file_block(part)
+    if block["type"] == "document":
+        if part.context is not None:
+            block["context"] = part.context
+        if part.citations is not None:
+            block["citations"] = {"enabled": part.citations}
+    return block
+
+
+def _whole_file_block(part: FilePart) -> Document:
     name = f"file {part.filename}" if part.filename else "file"
     if part.data is not None:
         return _add_title(_content_block(part.data, name), part.filename)
     if part.url is not None and _is_link(part.url):
         source = {"type": "url", "url": part.url}
+        return _add_title({"type": "document", "source": source}, part.filename)
+    if part.file_id is not None and ACCEPTED_MEDIA.accepts_file_id(part.file_id):
+        source = {"type": "file", "file_id": part.file_id}
         return _add_title({"type": "document", "source": source}, part.filename)
     return _omission_block(name, "it is kept elsewhere")
 

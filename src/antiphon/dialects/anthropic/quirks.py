@@ -7,8 +7,8 @@ from typing import Literal
 
 from msgspec import Struct
 
+from antiphon.core.items import Document
 from antiphon.core.plan.plan import Plan
-from antiphon.wire.items import Document
 
 PATH = "/v1/messages"
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from antiphon.wire.items import Document
+from antiphon.core.items import Document
 
 _UNIONS = ("allOf", "anyOf", "oneOf")
 

@@ -7,34 +7,24 @@ anything unknown is an `Extra`.
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import msgspec
 from msgspec import Raw, Struct
 
+from antiphon.core.deltas import Delta, Extra, Failure, Finish, Start, ToolCall, Usage
 from antiphon.core.faults.classify import classify, classify_document
 from antiphon.core.faults.fault import protocol_fault
-from antiphon.core.stream.deltas import (
-    Delta,
-    Extra,
-    Failure,
-    Finish,
-    Reasoning,
-    Start,
-    Text,
-    ToolCall,
-)
-from antiphon.dialects.bedrock.blocks import (
-    BedrockBlock,
-    BedrockCallBlock,
-    BedrockOtherBlock,
-    BedrockReasoningBlock,
-    BedrockTextBlock,
-    unknown_delta,
-)
+from antiphon.core.items import Document
+from antiphon.dialects.bedrock.blocks import annotate, extend, make_state, unknown_delta
 from antiphon.dialects.bedrock.invoke import InvokeDecoder, decode_invoked
-from antiphon.dialects.bedrock.usage import read_usage
+from antiphon.dialects.content_blocks import (
+    ContentBlocks,
+    OpaqueBlock,
+    ReasoningBlock,
+    TextBlock,
+)
 from antiphon.dialects.json_input import (
     NULL,
     UNREADABLE,
@@ -43,18 +33,18 @@ from antiphon.dialects.json_input import (
     nonempty_string,
 )
 from antiphon.dialects.service_tier import read_service_tier
-from antiphon.wire.eventstream import BROKEN, EXCEPTION_PREFIX
-from antiphon.wire.items import Document
-from antiphon.wire.sse import Frame
+from antiphon.dialects.usage import count
+from antiphon.framing.eventstream import BROKEN, EXCEPTION_PREFIX
+from antiphon.framing.sse import Frame
 
 _decode_object = msgspec.json.Decoder(dict[str, Any]).decode
 _decode_value = msgspec.json.Decoder().decode
 
 # The block that a delta implies: only calls have a `contentBlockStart`.
-_IMPLIED_BLOCKS: Mapping[str, type[BedrockTextBlock] | type[BedrockReasoningBlock]] = {
-    "text": BedrockTextBlock,
-    "citation": BedrockTextBlock,
-    "reasoningContent": BedrockReasoningBlock,
+_IMPLIED_BLOCKS: Mapping[str, type[TextBlock] | type[ReasoningBlock]] = {
+    "text": TextBlock,
+    "citation": TextBlock,
+    "reasoningContent": ReasoningBlock,
 }
 
 
@@ -62,10 +52,7 @@ class BedrockDecoder:
     """Decoder of one streamed answer."""
 
     def __init__(self) -> None:
-        self._blocks: dict[int, BedrockBlock] = {}
-        self._call_count = 0
-        self._reasoning_count = 0
-        self._message_length = 0  # characters of the current output message
+        self._blocks = ContentBlocks(annotate)
         self._finished = False
         self._invoke_decoder = InvokeDecoder()
         self.ended = False
@@ -104,53 +91,41 @@ class BedrockDecoder:
         return [Start()]
 
     def _block_start(self, document: Document) -> list[Delta]:
-        index, start = _index(document), document.get("start")
-        closing = self._close_block(index)
+        index = _index(document)
+        start = document.get("start")
+        closing = self._blocks.close(index)
         match start:
             case {"toolUse": {} as call} if call.get("type") != "server_tool_use":
-                self._blocks[index] = BedrockCallBlock(self._call_count)
-                opening: Delta = ToolCall(
-                    self._call_count,
-                    nonempty_string(call.get("toolUseId")),
-                    nonempty_string(call.get("name")),
-                )
-                self._call_count += 1
+                number, block = self._blocks.new_call()
+                self._blocks.open(index, block)
+                call_id = nonempty_string(call.get("toolUseId"))
+                opening: Delta = ToolCall(number, call_id, nonempty_string(call.get("name")))
             case _:
-                self._blocks[index] = BedrockOtherBlock()
+                self._blocks.open(index, OpaqueBlock())
                 opening = unknown_delta(start)
-        return [*closing, *self._measure([opening])]
+        return closing + self._blocks.measure([opening])
 
     def _block_delta(self, document: Document) -> list[Delta]:
-        index, delta = _index(document), document.get("delta")
-        block = self._blocks.get(index)
-        deltas: list[Delta] = []
+        index = _index(document)
+        delta = document.get("delta")
+        closing: list[Delta] = []
         implied = _IMPLIED_BLOCKS.get(next(iter(delta), "")) if isinstance(delta, dict) else None
-        if implied is not None and not isinstance(block, implied):
-            deltas += self._close_block(index)
-            block = self._blocks[index] = self._create_block(implied)
-        if block is None:
-            return [unknown_delta(delta)]
-        deltas += self._measure(block.feed(delta))
-        return deltas
+        if implied is not None and not isinstance(self._blocks[index], implied):
+            closing = self._blocks.close(index)
+            self._open_block(index, implied)
+        return closing + self._blocks.measure(extend(self._blocks[index], delta))
 
-    def _create_block(
-        self, block_type: type[BedrockTextBlock] | type[BedrockReasoningBlock]
-    ) -> BedrockBlock:
-        if block_type is BedrockTextBlock:
-            return BedrockTextBlock(self._message_length)
-        self._reasoning_count += 1
-        return BedrockReasoningBlock(self._reasoning_count)
+    def _open_block(self, index: int, kind: type[TextBlock] | type[ReasoningBlock]) -> None:
+        blocks = self._blocks
+        opened = blocks.new_text() if kind is TextBlock else blocks.new_reasoning(make_state)
+        blocks.open(index, opened)
 
     def _block_stop(self, document: Document) -> list[Delta]:
-        return self._close_block(_index(document))
-
-    def _close_block(self, index: int) -> list[Delta]:
-        block = self._blocks.pop(index, None)
-        return [] if block is None else [*block.close()]
+        return self._blocks.close(_index(document))
 
     def _message_stop(self, document: Document) -> list[Delta]:
         self._finished = True
-        deltas = [delta for index in [*self._blocks] for delta in self._close_block(index)]
+        deltas = self._blocks.close_all()
         deltas += _extra(document, "additionalModelResponseFields")
         return [*deltas, Finish(nonempty_string(document.get("stopReason")))]
 
@@ -181,18 +156,6 @@ class BedrockDecoder:
         self.ended = self._invoke_decoder.ended
         return deltas
 
-    def _measure(self, deltas: Iterable[Delta]) -> Iterator[Delta]:
-        """Count the characters of the output message, which citations index into.
-
-        Reasoning or a call ends the output message, and the next one starts at 0.
-        """
-        for delta in deltas:
-            if isinstance(delta, Text):
-                self._message_length += len(delta.text)
-            elif isinstance(delta, Reasoning | ToolCall):
-                self._message_length = 0
-            yield delta
-
 
 _EVENTS: Mapping[str, Callable[[BedrockDecoder, Document], list[Delta]]] = {
     "contentBlockDelta": BedrockDecoder._block_delta,
@@ -219,32 +182,32 @@ def _extra(document: Document, name: str) -> list[Delta]:
 # Members are `Any`: an unexpected type in one of them must not fail the whole answer.
 
 
-class _BedrockMessage(Struct):
+class _Message(Struct):
     content: list[Raw] | None = None
 
 
-class _BedrockOutput(Struct):
-    message: _BedrockMessage | None = None
+class _Output(Struct):
+    message: _Message | None = None
 
 
-class _BedrockAnswer(Struct):
-    output: _BedrockOutput | None = None
+class _Answer(Struct):
+    output: _Output | None = None
     stopReason: Any = None
     usage: Any = None
     trace: Any = None
     additionalModelResponseFields: Any = None
 
 
-class _BedrockToolUse(Struct):
+class _ToolUse(Struct):
     input: Raw = NULL
 
 
-class _BedrockToolUseBlock(Struct):
-    toolUse: _BedrockToolUse
+class _ToolUseBlock(Struct):
+    toolUse: _ToolUse
 
 
-_decode_answer = msgspec.json.Decoder(_BedrockAnswer).decode
-_decode_tool_use_block = msgspec.json.Decoder(_BedrockToolUseBlock).decode
+_decode_answer = msgspec.json.Decoder(_Answer).decode
+_decode_tool_use_block = msgspec.json.Decoder(_ToolUseBlock).decode
 
 
 def decode(body: bytes) -> list[Delta]:
@@ -257,10 +220,10 @@ def decode(body: bytes) -> list[Delta]:
     if answer.output is None:
         fault = classify_document(document)
         return decode_invoked(body, document) if fault is None else [Failure(fault)]
-    return _decode_message(answer.output.message or _BedrockMessage(), document)
+    return _decode_message(answer.output.message or _Message(), document)
 
 
-def _decode_message(message: _BedrockMessage, document: Document) -> list[Delta]:
+def _decode_message(message: _Message, document: Document) -> list[Delta]:
     """Feed the events that a stream of the same message would have to a decoder."""
     decoder = BedrockDecoder()
     deltas = decoder.handle_event("messageStart", {})
@@ -301,3 +264,21 @@ def _block_deltas(raw: bytes) -> Iterator[Document]:
 
 def _objects(values: Any) -> list[Document]:
     return [each for each in values if isinstance(each, dict)] if isinstance(values, list) else []
+
+
+def read_usage(usage: Document) -> Usage:
+    """Usage. `inputTokens` excludes cache reads and writes, unless the total shows otherwise."""
+    input_tokens = count(usage.get("inputTokens"))
+    output_tokens = count(usage.get("outputTokens"))
+    cached = count(usage.get("cacheReadInputTokens"))
+    written = count(usage.get("cacheWriteInputTokens"))
+    total = count(usage.get("totalTokens"))
+    if total != input_tokens + output_tokens:
+        input_tokens += cached + written
+    return Usage(
+        input_tokens=input_tokens,
+        output_tokens=output_tokens,
+        cached_tokens=cached,
+        cache_write_tokens=written,
+        total_tokens=total or None,
+    )

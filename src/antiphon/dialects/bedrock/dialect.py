@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import msgspec
 
+from antiphon.core.deltas import Delta
 from antiphon.core.plan.plan import Outbound, Plan
-from antiphon.core.stream.deltas import Delta
 from antiphon.dialects.bedrock.decode import BedrockDecoder, decode
 from antiphon.dialects.bedrock.encode import encode
 from antiphon.dialects.bedrock.quirks import PLAIN, BedrockQuirks
 from antiphon.dialects.defaults import DialectDefaults
 from antiphon.dialects.parameters import ParameterFields
 from antiphon.dialects.token_count import read_count_field, select_fields
-from antiphon.wire.eventstream import EventStreamDecoder
-from antiphon.wire.limits import DEFAULT_LIMITS
+from antiphon.framing.eventstream import EventStreamDecoder
+from antiphon.framing.limits import DEFAULT_LIMITS
 
 _COUNTED = frozenset({"messages", "system", "toolConfig", "additionalModelRequestFields"})
 

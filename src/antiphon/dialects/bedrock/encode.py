@@ -12,7 +12,9 @@ from typing import Any
 
 import msgspec
 
-from antiphon.core.plan.plan import Outbound, Plan, ToolChoice, ToolDeclaration
+from antiphon.core.items import Document
+from antiphon.core.plan.plan import Outbound, Plan
+from antiphon.core.tools.declaration import ToolChoice, ToolDeclaration
 from antiphon.dialects.anthropic.schema import input_schema, output_schema
 from antiphon.dialects.bedrock.media import text_block
 from antiphon.dialects.bedrock.messages import (
@@ -23,11 +25,10 @@ from antiphon.dialects.bedrock.messages import (
     write_messages,
 )
 from antiphon.dialects.bedrock.quirks import PLAIN, BedrockQuirks
+from antiphon.dialects.bedrock.sigv4 import percent_encode
+from antiphon.dialects.json_output import encode_in_steps
 from antiphon.dialects.message_writer import leading_instructions
 from antiphon.dialects.reasoning import thinking_budget
-from antiphon.wire.body import encode_in_steps
-from antiphon.wire.items import Document
-from antiphon.wire.sigv4 import percent_encode
 
 _SERVICE_TIERS = frozenset({"default", "flex", "priority"})
 _NO_CALLS = "Answer without calling any tool."
@@ -37,7 +38,8 @@ def encode(plan: Plan, *, stream: bool, quirks: BedrockQuirks = PLAIN) -> Outbou
     quirks = quirks.of(plan.model)
     messages = write_messages(plan, separate_tool_messages=quirks.separate_tool_messages)
     thinking = _thinking(plan, quirks, messages)
-    called, offered = list_called_tools(messages), _offered_tools(plan, quirks)
+    called = list_called_tools(messages)
+    offered = _offered_tools(plan, quirks)
     # A history with calls requires tools; where none may be called, the system prompt says so.
     forbid_calls = bool(called) and (plan.tool_choice.mode == "none" or not offered)
     body: Document = {
@@ -100,6 +102,9 @@ def _is_thinking(thinking: Document) -> bool:
 
 def _additional_fields(plan: Plan, quirks: BedrockQuirks, thinking: Document) -> Document:
     fields = dict(thinking)
+    top_k = plan.parameters.get("top_k")
+    if top_k is not None and quirks.sampling != "none" and not _is_thinking(thinking):
+        fields["top_k"] = top_k
     single = plan.parameters.get("parallel_tool_calls") is False and plan.tool_choice.mode == "auto"
     if single and quirks.parallel_switch and plan.declarations:
         fields["tool_choice"] = {"type": "auto", "disable_parallel_tool_use": True}
@@ -112,9 +117,10 @@ def _additional_fields(plan: Plan, quirks: BedrockQuirks, thinking: Document) ->
 def _inference_config(plan: Plan, quirks: BedrockQuirks, thinking: Document) -> Document:
     given = plan.parameters
     max_tokens = given.get("max_output_tokens") or _default_max_tokens(quirks, thinking)
-    values: Document = {"maxTokens": max_tokens}
+    values: Document = {"maxTokens": max_tokens, "stopSequences": given.get("stop") or None}
     if quirks.sampling != "none" and not _is_thinking(thinking):
-        temperature, top_p = given.get("temperature"), given.get("top_p")
+        temperature = given.get("temperature")
+        top_p = given.get("top_p")
         values["temperature"] = None if temperature is None else min(temperature, 1)
         both = quirks.sampling == "both" or temperature is None
         values["topP"] = top_p if both else None

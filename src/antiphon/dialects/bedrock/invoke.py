@@ -11,15 +11,15 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct
 
+from antiphon.core.deltas import Delta, Extra, Failure, Finish, Start, Text, Usage
 from antiphon.core.faults.fault import protocol_fault
-from antiphon.core.stream.deltas import Delta, Extra, Failure, Finish, Start, Text, Usage
+from antiphon.core.items import Document
 from antiphon.dialects.anthropic import decode as anthropic
 from antiphon.dialects.anthropic.decode import AnthropicDecoder
 from antiphon.dialects.chat import decode as chat
 from antiphon.dialects.chat.decode import ChatDecoder
 from antiphon.dialects.usage import count
-from antiphon.wire.items import Document
-from antiphon.wire.sse import Frame
+from antiphon.framing.sse import Frame
 
 Path: TypeAlias = tuple[str | int, ...]
 

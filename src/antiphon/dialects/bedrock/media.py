@@ -12,6 +12,7 @@ from collections.abc import Mapping
 
 from antiphon.core.history.media import MediaSupport
 from antiphon.core.history.steps import AudioPart, FilePart, ImagePart
+from antiphon.core.items import Document
 from antiphon.dialects.data_url import (
     DataURL,
     decode_base64,
@@ -20,7 +21,6 @@ from antiphon.dialects.data_url import (
     parse_data_url,
 )
 from antiphon.dialects.placeholders import omission
-from antiphon.wire.items import Document
 
 _IMAGES = {f"image/{name}": name for name in ("png", "jpeg", "gif", "webp")}
 _IMAGES["image/jpg"] = "jpeg"
@@ -54,7 +54,7 @@ def _omission_block(what: str, reason: str) -> Document:
     return text_block(omission(what, reason))
 
 
-class BedrockMedia:
+class Media:
     """Media blocks of one request, in which document names are unique."""
 
     def __init__(self) -> None:
@@ -93,7 +93,8 @@ class BedrockMedia:
         """A document name of allowed characters that no earlier document has."""
         plain = re.sub(r"[^a-zA-Z0-9()\[\] -]", "-", filename or "")
         plain = " ".join(plain.split())[:_MAX_NAME_CHARACTERS].strip() or "document"
-        name, number = plain, 1
+        name = plain
+        number = 1
         while name in self._names:
             number += 1
             name = f"{plain} ({number})"
@@ -131,7 +132,7 @@ def _inline_image(data: DataURL) -> Document:
 
 
 def _link_block(what: str, url: str) -> Document:
-    """A link as text: the model can name it, although nobody fetches it."""
+    """A link as text: the model can name it, although it is not fetched."""
     if url.startswith(("https://", "http://")):
         return text_block(f"[{what}: {url}]")
     return _omission_block(what, "it cannot be read from here")

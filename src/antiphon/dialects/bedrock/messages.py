@@ -9,14 +9,14 @@ from typing import Any
 from msgspec import Raw
 
 from antiphon.core.history.steps import AudioPart, FilePart, ImagePart, MessageStep, ReasoningStep
+from antiphon.core.items import Document
 from antiphon.core.plan.plan import Plan
 from antiphon.dialects import message_writer
 from antiphon.dialects.bedrock.blocks import REASONING
-from antiphon.dialects.bedrock.media import BedrockMedia, text_block
+from antiphon.dialects.bedrock.media import Media, text_block
 from antiphon.dialects.message_writer import MessageWriter
 from antiphon.dialects.placeholders import CONTINUE
 from antiphon.dialects.reasoning import reasoning_states
-from antiphon.wire.items import Document
 
 _SEE_FILE = "[see the file]"
 CACHE_POINT: Mapping[str, Any] = {"cachePoint": {"type": "default"}}
@@ -24,7 +24,7 @@ CACHE_POINT: Mapping[str, Any] = {"cachePoint": {"type": "default"}}
 
 def write_messages(plan: Plan, *, separate_tool_messages: bool) -> list[Document]:
     """The messages of a request. `separate_tool_messages`: text never stands beside calls."""
-    messages = _BedrockMessageWriter(plan).write()
+    messages = _MessageWriter(plan).write()
     return [*_separate_tool_blocks(messages)] if separate_tool_messages else messages
 
 
@@ -77,10 +77,10 @@ def _is_reasoning(block: Document) -> bool:
     return "reasoningContent" in block
 
 
-class _BedrockMessageWriter(MessageWriter):
+class _MessageWriter(MessageWriter):
     def __init__(self, plan: Plan) -> None:
         super().__init__(plan)
-        self._media = BedrockMedia()
+        self._media = Media()
 
     def text(self, text: str) -> Document:
         return text_block(text)
@@ -91,8 +91,9 @@ class _BedrockMessageWriter(MessageWriter):
     def call(self, call_id: str, name: str, arguments: Raw) -> Document:
         return {"toolUse": {"toolUseId": call_id, "name": name, "input": arguments}}
 
-    def result(self, call_id: str, content: list[Document]) -> Document:
-        return {"toolResult": {"toolUseId": call_id, "content": content}}
+    def result(self, call_id: str, content: list[Document], *, is_error: bool) -> Document:
+        status = {"status": "error"} if is_error else {}
+        return {"toolResult": {"toolUseId": call_id, "content": content, **status}}
 
     def reasoning(self, step: ReasoningStep) -> Iterator[Document]:
         """The signed blocks as they came; unsigned reasoning is refused, so it is left out."""

@@ -8,8 +8,8 @@ from typing import Literal
 
 from msgspec import Struct, structs
 
+from antiphon.core.items import Document
 from antiphon.core.plan.plan import Plan
-from antiphon.wire.items import Document
 
 
 class BedrockQuirks(Struct, frozen=True, kw_only=True):

@@ -12,8 +12,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from antiphon.core.faults.classify import classify, classify_document
-from antiphon.core.stream.deltas import (
+from antiphon.core.deltas import (
     Delta,
     Extra,
     Failure,
@@ -24,9 +23,10 @@ from antiphon.core.stream.deltas import (
     Start,
     Text,
 )
-from antiphon.dialects.chat.citations import SearchResults, read_annotation
+from antiphon.core.faults.classify import classify, classify_document
 from antiphon.dialects.chat.reasoning_state import DETAILS, SIGNATURE
 from antiphon.dialects.chat.tool_calls import CallFragment, CallTracker
+from antiphon.dialects.content_blocks import url_citation
 from antiphon.dialects.json_input import (
     UNREADABLE,
     decode_repaired,
@@ -34,36 +34,36 @@ from antiphon.dialects.json_input import (
     report_unreadable,
 )
 from antiphon.dialects.service_tier import read_service_tier
-from antiphon.dialects.usage import read_logprobs, read_usage
-from antiphon.wire.sse import Frame
+from antiphon.dialects.usage import count, read_logprobs, read_usage
+from antiphon.framing.sse import Frame
 
 # Members are `Any` where some server sends another type than the documented one: an unexpected
 # type in one member must not fail the whole chunk.
 
 
-class _ChatFunction(Struct):
+class _Function(Struct):
     name: Any = None
     arguments: Any = None
     input: Any = None
 
 
-class _ChatToolCall(Struct):
+class _ToolCall(Struct):
     index: Any = None
     id: Any = None
     type: Any = None
-    function: _ChatFunction | None = None
-    custom: _ChatFunction | None = None
+    function: _Function | None = None
+    custom: _Function | None = None
     extra_content: Any = None
 
 
-class _ChatMessage(Struct):
+class _Message(Struct):
     content: Any = None
     reasoning_content: Any = None
     reasoning: Any = None
     reasoning_details: Any = None
     refusal: Any = None
-    tool_calls: list[_ChatToolCall] | None = None
-    function_call: _ChatFunction | None = None
+    tool_calls: list[_ToolCall] | None = None
+    function_call: _Function | None = None
     annotations: Any = None
     extra_content: Any = None
     audio: Any = None
@@ -71,9 +71,9 @@ class _ChatMessage(Struct):
     executed_tools: Any = None
 
 
-class _ChatChoice(Struct):
-    delta: _ChatMessage | None = None
-    message: _ChatMessage | None = None
+class _Choice(Struct):
+    delta: _Message | None = None
+    message: _Message | None = None
     index: Any = 0
     finish_reason: Any = None
     logprobs: Any = None
@@ -81,8 +81,8 @@ class _ChatChoice(Struct):
     error: Any = None
 
 
-class _ChatChunk(Struct):
-    choices: list[_ChatChoice] | None = None
+class _Chunk(Struct):
+    choices: list[_Choice] | None = None
     model: Any = None
     id: Any = None
     usage: Any = None
@@ -95,9 +95,9 @@ class _ChatChunk(Struct):
     service_tier: Any = None
 
 
-_decode_chunk = msgspec.json.Decoder(_ChatChunk).decode
+_decode_chunk = msgspec.json.Decoder(_Chunk).decode
 _decode_document = msgspec.json.Decoder().decode
-_EMPTY_MESSAGE = _ChatMessage()
+_EMPTY_MESSAGE = _Message()
 
 
 class ChatDecoder:
@@ -143,7 +143,7 @@ class ChatDecoder:
             return [Finish(self._implied_finish)]
         return []
 
-    def _chunk_deltas(self, chunk: _ChatChunk, data: bytes) -> list[Delta]:
+    def _chunk_deltas(self, chunk: _Chunk, data: bytes) -> list[Delta]:
         deltas: list[Delta] = []
         if not self._started and (chunk.model or chunk.choices):
             self._started = True
@@ -166,7 +166,7 @@ class ChatDecoder:
         self._service_tier = tier
         return read_service_tier(tier)
 
-    def _choice_deltas(self, choice: _ChatChoice) -> list[Delta]:
+    def _choice_deltas(self, choice: _Choice) -> list[Delta]:
         if choice.index:
             return [Extra("choice", choice.index)]
         message = choice.delta
@@ -181,7 +181,7 @@ class ChatDecoder:
             deltas += _choice_usage_and_error(choice)
         return deltas
 
-    def _message_deltas(self, message: _ChatMessage, logprobs: Any) -> list[Delta]:
+    def _message_deltas(self, message: _Message, logprobs: Any) -> list[Delta]:
         """The deltas of one message, in the order of generation."""
         deltas: list[Delta] = []
         if message.reasoning_content or message.reasoning or message.reasoning_details:
@@ -198,7 +198,7 @@ class ChatDecoder:
         deltas += _annotations_and_extras(message)
         return deltas
 
-    def _call_deltas(self, message: _ChatMessage) -> Iterator[Delta]:
+    def _call_deltas(self, message: _Message) -> Iterator[Delta]:
         self._calls = self._calls or CallTracker()
         self._sends_tool_calls = self._sends_tool_calls or bool(message.tool_calls)
         if self._sends_tool_calls:
@@ -218,7 +218,7 @@ def decode(body: bytes) -> list[Delta]:
         return [Failure(classify(200, {}, body))]
 
 
-def _decode_whole(chunk: _ChatChunk, body: bytes) -> list[Delta]:
+def _decode_whole(chunk: _Chunk, body: bytes) -> list[Delta]:
     deltas: list[Delta] = [Start(nonempty_string(chunk.model), nonempty_string(chunk.id))]
     deltas += read_service_tier(chunk.service_tier)
     deltas += _chunk_usage(chunk)
@@ -230,7 +230,7 @@ def _decode_whole(chunk: _ChatChunk, body: bytes) -> list[Delta]:
     return deltas
 
 
-def _whole_choice_deltas(choice: _ChatChoice) -> Iterator[Delta]:
+def _whole_choice_deltas(choice: _Choice) -> Iterator[Delta]:
     if choice.index:
         yield Extra("choice", choice.index)
         return
@@ -276,7 +276,7 @@ def _content_part(part: Any) -> Iterator[Delta]:
             yield Extra("content_part", part)
 
 
-def _reasoning(message: _ChatMessage) -> Iterator[Delta]:
+def _reasoning(message: _Message) -> Iterator[Delta]:
     """Reasoning, from the first field that has it; several often carry the same text."""
     details = message.reasoning_details
     entries = [d for d in details if isinstance(d, dict)] if isinstance(details, list) else []
@@ -302,10 +302,10 @@ def _reasoning_detail(entry: Mapping[str, Any]) -> Iterator[Delta]:
             pass
 
 
-def _call_fragments(message: _ChatMessage) -> Iterator[tuple[CallFragment, list[Delta]]]:
+def _call_fragments(message: _Message) -> Iterator[tuple[CallFragment, list[Delta]]]:
     """Each fragment of a call, with the state that is sent back with the call."""
     for number, call in enumerate(message.tool_calls or ()):
-        function = call.function or call.custom or _ChatFunction()
+        function = call.function or call.custom or _Function()
         custom = call.function is None and call.custom is not None
         yield (
             CallFragment(
@@ -337,7 +337,7 @@ def _signature(extra: Any, attach: Any) -> list[Delta]:
     return []
 
 
-def _annotations_and_extras(message: _ChatMessage) -> list[Delta]:
+def _annotations_and_extras(message: _Message) -> list[Delta]:
     """Citations, the signature of a text, and fields that only the trace records."""
     deltas: list[Delta] = []
     if message.annotations and isinstance(message.annotations, list):
@@ -354,21 +354,21 @@ def _annotations_and_extras(message: _ChatMessage) -> list[Delta]:
 # --- usage, search results and errors of a chunk ---
 
 
-def _choice_usage_and_error(choice: _ChatChoice) -> Iterator[Delta]:
+def _choice_usage_and_error(choice: _Choice) -> Iterator[Delta]:
     if isinstance(choice.usage, dict):
         yield read_usage(choice.usage)
     if choice.error and (fault := classify_document({"error": choice.error})):
         yield Failure(fault)
 
 
-def _chunk_usage(chunk: _ChatChunk) -> Iterator[Delta]:
+def _chunk_usage(chunk: _Chunk) -> Iterator[Delta]:
     if isinstance(chunk.usage, dict):
         yield read_usage(chunk.usage)
     elif isinstance(chunk.x_groq, dict) and isinstance(chunk.x_groq.get("usage"), dict):
         yield read_usage(chunk.x_groq["usage"])
 
 
-def _cite_search_results(chunk: _ChatChunk, results: SearchResults) -> list[Delta]:
+def _cite_search_results(chunk: _Chunk, results: SearchResults) -> list[Delta]:
     """Citations of the search results of a provider that searches itself."""
     return results.feed(chunk.web_search or chunk.search_results or chunk.citations)
 
@@ -378,3 +378,46 @@ def _failure(data: bytes) -> list[Delta]:
     known have not been decoded before, and may need a repair."""
     fault = classify_document(decode_repaired(_decode_document, data)[0])
     return [] if fault is None else [Failure(fault)]
+
+
+# Citations
+
+
+def read_annotation(annotation: Any) -> Delta:
+    """A `url_citation` in the documented form; anything else becomes an `Extra`."""
+    match annotation:
+        case {"type": "url_citation", "url_citation": {"url": str(url)} as cited}:
+            return url_citation(
+                url,
+                cited.get("title"),
+                count(cited.get("start_index")),
+                count(cited.get("end_index")),
+            )
+    return Extra("annotation", annotation)
+
+
+class SearchResults:
+    """Search results of one response, each cited once: providers that search themselves repeat
+    their results with many chunks."""
+
+    def __init__(self) -> None:
+        self._cited: set[str] = set()
+
+    def feed(self, results: Any) -> list[Delta]:
+        """Annotations for the results that are new in this list."""
+        deltas: list[Delta] = []
+        for result in results if isinstance(results, list) else ():
+            url, title = _url_and_title(result)
+            if url is not None and url not in self._cited:
+                self._cited.add(url)
+                deltas.append(url_citation(url, title, 0, 0))
+        return deltas
+
+
+def _url_and_title(result: Any) -> tuple[str | None, Any]:
+    match result:
+        case str():
+            return result, None
+        case {"url": str(url)} | {"link": str(url)}:
+            return url, result.get("title")
+    return None, None

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from antiphon.core.deltas import Delta
 from antiphon.core.plan.plan import Outbound, Plan
-from antiphon.core.stream.deltas import Delta
+from antiphon.core.stream.source import StreamDecoder
 from antiphon.dialects.chat.decode import ChatDecoder, decode
 from antiphon.dialects.chat.encode import encode
 from antiphon.dialects.chat.quirks import PLAIN, ChatQuirks
-from antiphon.dialects.defaults import DialectDefaults, StreamDecoder
+from antiphon.dialects.defaults import DialectDefaults
 from antiphon.dialects.parameters import ParameterFields
 
 

@@ -12,12 +12,13 @@ from typing import Any
 
 import msgspec
 
-from antiphon.core.plan.plan import Outbound, Plan, ToolChoice, ToolDeclaration
+from antiphon.core.items import Document
+from antiphon.core.plan.plan import Outbound, Plan
 from antiphon.core.structured_output.contract import OutputContract
+from antiphon.core.tools.declaration import ToolChoice, ToolDeclaration
 from antiphon.dialects.chat.messages import write_messages
 from antiphon.dialects.chat.quirks import PLAIN, ChatQuirks
-from antiphon.wire.body import encode_in_steps
-from antiphon.wire.items import Document
+from antiphon.dialects.json_output import encode_in_steps
 
 PATH = "/chat/completions"
 _NO_PARAMETERS: Mapping[str, Any] = {"type": "object", "properties": {}}
@@ -94,7 +95,9 @@ def _parameters(plan: Plan, quirks: ChatQuirks) -> Document:
     """The supported parameters under their Chat names; those without one keep their own."""
     fields: Mapping[str, str | None] = {
         "max_output_tokens": quirks.max_tokens_field,
+        "prefill": None,  # the last message is the begin of the answer; `patch` may mark it
         "safety_identifier": quirks.user_field,
+        "seed": quirks.seed_field,
         "user": quirks.user_field,  # deprecated; sorted after `safety_identifier`, which wins
     }
     body: Document = {}

@@ -19,6 +19,7 @@ from antiphon.core.history.steps import (
     ToolResultStep,
     is_own,
 )
+from antiphon.core.items import Document
 from antiphon.core.plan.plan import Plan
 from antiphon.core.tools.identity import ToolIdentityMap
 from antiphon.dialects.call_ids import CallIds
@@ -32,7 +33,6 @@ from antiphon.dialects.chat.reasoning_state import (
 from antiphon.dialects.message_writer import join_text
 from antiphon.dialects.placeholders import NO_TEXT
 from antiphon.dialects.reasoning import reasoning_text, replays_reasoning
-from antiphon.wire.items import Document
 
 _IMAGE_DETAILS = {"low", "high", "auto"}
 

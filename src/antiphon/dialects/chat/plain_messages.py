@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 from typing import Any
 
-from antiphon.wire.items import Document
+from antiphon.core.items import Document
 
 _NOTHING = "[nothing]"
 _FIRST_USER_MESSAGE = {"role": "user", "content": "Hello."}

@@ -7,9 +7,9 @@ from typing import Any
 
 from msgspec import Struct
 
+from antiphon.core.items import Document
 from antiphon.core.plan.plan import Plan
 from antiphon.dialects.call_ids import CallIdFormat
-from antiphon.wire.items import Document
 
 
 class ChatQuirks(Struct, frozen=True, kw_only=True):
@@ -26,6 +26,7 @@ class ChatQuirks(Struct, frozen=True, kw_only=True):
     """Fields that replace the effort `none`; None: it is a level like the others."""
     user_field: str | None = "user"
     """Field of the user's identifier; None leaves it out."""
+    seed_field: str = "seed"
     reasoning_field: str = "reasoning_content"
     reasoning_required: bool = False
     """A turn that called tools must carry its reasoning, even if that was lost."""

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from antiphon.core.history.steps import ReasoningStep, Step, ToolCallStep
+from antiphon.core.items import Document
 from antiphon.dialects.reasoning import reasoning_states
-from antiphon.wire.items import Document
 
 DETAILS = "openrouter.reasoning_details"
 SIGNATURE = "gemini.thought_signature"

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from antiphon.core.stream.deltas import CallKind, ToolCall
+from antiphon.core.deltas import CallKind, ToolCall
 from antiphon.core.stream.json_field import JSONProgress
 
 

@@ -13,19 +13,11 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
-from antiphon.core.stream.deltas import (
-    Annotation,
-    Delta,
-    Extra,
-    Finish,
-    Start,
-    Text,
-    ToolCall,
-    ToolEnd,
-)
+from antiphon.core.deltas import Delta, Extra, Finish, Start, Text, ToolCall
 from antiphon.dialects.cohere.decode_v1 import CohereV1Decoder
 from antiphon.dialects.cohere.reasoning_state import THINKING, TOOL_PLAN, ReasoningBlocks
 from antiphon.dialects.cohere.usage import read_usage
+from antiphon.dialects.content_blocks import CallBlock, url_citation
 from antiphon.dialects.json_input import (
     NULL,
     UNREADABLE,
@@ -37,33 +29,33 @@ from antiphon.dialects.json_input import (
 )
 from antiphon.dialects.tool_call_json import NativeCall, read_calls
 from antiphon.dialects.usage import count
-from antiphon.wire.sse import Frame
+from antiphon.framing.sse import Frame
 
 # Leaves are `Any`: an unexpected type in one field must not make the event unreadable.
 
 
-class _CohereMessage(Struct):
+class _Message(Struct):
     content: Any = None
     tool_plan: Any = None
     tool_calls: Raw = NULL
     citations: Any = None
 
 
-class _CohereDelta(Struct):
-    message: _CohereMessage | None = None
+class _Delta(Struct):
+    message: _Message | None = None
     finish_reason: Any = None
     usage: Any = None
     error: Any = None
 
 
-class _CohereEvent(Struct):
+class _Event(Struct):
     """An event, or a whole response."""
 
     type: Any = None
     index: Any = None
-    delta: _CohereDelta | None = None
+    delta: _Delta | None = None
     id: Any = None
-    message: _CohereMessage | None = None
+    message: _Message | None = None
     finish_reason: Any = None
     usage: Any = None
     logprobs: Any = None
@@ -71,9 +63,9 @@ class _CohereEvent(Struct):
     generation_id: Any = None
 
 
-_read_event = msgspec.json.Decoder(_CohereEvent).decode
+_read_event = msgspec.json.Decoder(_Event).decode
 _DONE = frozenset({b"[DONE]", b'"[DONE]"'})
-_NO_MESSAGE = _CohereMessage()
+_NO_MESSAGE = _Message()
 
 
 class CohereDecoder:
@@ -82,9 +74,8 @@ class CohereDecoder:
     def __init__(self) -> None:
         self._reasoning = ReasoningBlocks()
         self._v1 = CohereV1Decoder()
-        self._calls = 0
-        self._open_calls: dict[int, int] = {}  # event index → number of the call
-        self._without_arguments: set[int] = set()  # numbers of calls without arguments so far
+        self._call_count = 0
+        self._open_calls: dict[int, CallBlock] = {}  # by the index of their events
         self._length = 0  # characters of the current message
         self._block_starts = {-1: 0}  # content index → offset in its message; -1 is the last block
         self._finished = False
@@ -118,55 +109,54 @@ class CohereDecoder:
 
     # Events
 
-    def _message_start(self, event: _CohereEvent) -> list[Delta]:
+    def _message_start(self, event: _Event) -> list[Delta]:
         return [Start(None, nonempty_string(event.id))]
 
-    def _content(self, event: _CohereEvent) -> list[Delta]:
+    def _content(self, event: _Event) -> list[Delta]:
         logprobs = [Extra("logprobs", event.logprobs)] if event.logprobs else []
         return [*self._add_content(_index(event), _message(event).content), *logprobs]
 
-    def _content_end(self, event: _CohereEvent) -> list[Delta]:
+    def _content_end(self, event: _Event) -> list[Delta]:
         return self._reasoning.end()
 
-    def _tool_plan_delta(self, event: _CohereEvent) -> list[Delta]:
+    def _tool_plan_delta(self, event: _Event) -> list[Delta]:
         return self._add_plan(_message(event).tool_plan)
 
-    def _call_start(self, event: _CohereEvent) -> list[Delta]:
+    def _call_start(self, event: _Event) -> list[Delta]:
         deltas = self._reasoning.end()
         for index, call in enumerate(read_calls(_message(event).tool_calls), _index(event)):
             deltas += self._start_call(index, call)
         return deltas
 
-    def _call_delta(self, event: _CohereEvent) -> list[Delta]:
+    def _call_delta(self, event: _Event) -> list[Delta]:
         deltas: list[Delta] = []
         for index, call in enumerate(read_calls(_message(event).tool_calls), _index(event)):
-            number = self._open_calls.get(index)
-            if isinstance(call, Extra) or number is None:
+            block = self._open_calls.get(index)
+            if isinstance(call, Extra) or block is None:
                 deltas.append(Extra("tool_call", call))
-            elif call.arguments:
-                self._without_arguments.discard(number)
-                deltas.append(ToolCall(number, arguments=call.arguments))
+            else:
+                deltas += block.write(call.arguments)
         return deltas
 
-    def _call_end(self, event: _CohereEvent) -> list[Delta]:
+    def _call_end(self, event: _Event) -> list[Delta]:
         return self._end_call(_index(event))
 
-    def _citation_start(self, event: _CohereEvent) -> list[Delta]:
+    def _citation_start(self, event: _Event) -> list[Delta]:
         return [*self._add_citations(_message(event).citations)]
 
-    def _ignore(self, event: _CohereEvent) -> list[Delta]:
+    def _ignore(self, event: _Event) -> list[Delta]:
         return []
 
-    def _message_end(self, event: _CohereEvent) -> list[Delta]:
+    def _message_end(self, event: _Event) -> list[Delta]:
         self.ended = self._finished = True
-        delta = event.delta or _CohereDelta()
+        delta = event.delta or _Delta()
         deltas: list[Delta] = [*self._reasoning.end(), *read_usage(delta.usage)]
         if delta.error:
             error = delta.error if isinstance(delta.error, dict) else {"message": delta.error}
             return [*deltas, error_or_extra({"error": {"type": delta.finish_reason, **error}})]
         return [*deltas, Finish(nonempty_string(delta.finish_reason))]
 
-    def _read_whole(self, event: _CohereEvent, message: _CohereMessage) -> list[Delta]:
+    def _read_whole(self, event: _Event, message: _Message) -> list[Delta]:
         deltas: list[Delta] = [Start(None, nonempty_string(event.id))]
         content = message.content
         for index, block in enumerate(content if isinstance(content, list) else [content]):
@@ -207,18 +197,14 @@ class CohereDecoder:
         if isinstance(call, Extra):
             return [call]
         self._length = 0
-        number, self._calls = self._calls, self._calls + 1
-        self._open_calls[index] = number
-        if not call.arguments:
-            self._without_arguments.add(number)
+        number = self._call_count
+        self._call_count += 1
+        self._open_calls[index] = CallBlock(number, "" if call.arguments else "{}")
         return [ToolCall(number, call.call_id, call.name, call.arguments)]
 
     def _end_call(self, index: int) -> list[Delta]:
-        number = self._open_calls.pop(index, None)
-        if number is None:
-            return []
-        empty = [ToolCall(number, arguments="{}")] if number in self._without_arguments else []
-        return [*empty, ToolEnd(number)]
+        block = self._open_calls.pop(index, None)
+        return [] if block is None else block.close()
 
     def _add_citations(self, citations: Any) -> Iterator[Delta]:
         for citation in citations if isinstance(citations, list) else [citations]:
@@ -235,19 +221,12 @@ class CohereDecoder:
         start = self._block_starts.get(
             index if isinstance(index, int) else -1, self._block_starts[-1]
         )
+        end = start + count(citation.get("end"))
         for url, title in sources:
-            yield Annotation(
-                {
-                    "type": "url_citation",
-                    "url": url,
-                    "title": nonempty_string(title) or "",
-                    "start_index": start + count(citation.get("start")),
-                    "end_index": start + count(citation.get("end")),
-                }
-            )
+            yield url_citation(url, title, start + count(citation.get("start")), end)
 
 
-_READERS: Mapping[str, Callable[[CohereDecoder, _CohereEvent], list[Delta]]] = {
+_READERS: Mapping[str, Callable[[CohereDecoder, _Event], list[Delta]]] = {
     "message-start": CohereDecoder._message_start,
     "content-start": CohereDecoder._content,
     "content-delta": CohereDecoder._content,
@@ -262,16 +241,16 @@ _READERS: Mapping[str, Callable[[CohereDecoder, _CohereEvent], list[Delta]]] = {
 }
 
 
-def _message(event: _CohereEvent) -> _CohereMessage:
+def _message(event: _Event) -> _Message:
     return (event.delta and event.delta.message) or _NO_MESSAGE
 
 
-def _index(event: _CohereEvent) -> int:
+def _index(event: _Event) -> int:
     return event.index if isinstance(event.index, int) else 0
 
 
 def _sources(citation: Any) -> Iterator[tuple[str, Any]]:
-    """URL and title of each source; citations inside of a plan or of thinking are not shown.
+    """URL and title of each source; citations in a plan or in thinking are not shown.
 
     `{"start": 0, "end": 4, "text": "Rain", "sources": [{"type": "document",
     "document": {"url": "https://…", "title": "Weather"}}]}`

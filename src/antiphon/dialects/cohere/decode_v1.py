@@ -11,14 +11,14 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
-from antiphon.core.stream.deltas import Delta, Extra, Finish, Start, Text, ToolCall, ToolEnd
+from antiphon.core.deltas import Delta, Extra, Finish, Start, Text, ToolCall, ToolEnd
 from antiphon.dialects.cohere.reasoning_state import TOOL_PLAN, ReasoningBlocks
 from antiphon.dialects.cohere.usage import read_usage
 from antiphon.dialects.json_input import NULL, decode_lenient, decode_unexpected, nonempty_string
 from antiphon.dialects.tool_call_json import NativeCall, read_calls
 
 
-class _CohereV1Reply(Struct):
+class _V1Reply(Struct):
     """A whole response, which also ends a stream; an event has some of its fields."""
 
     event_type: Any = None
@@ -31,7 +31,7 @@ class _CohereV1Reply(Struct):
     response: Any = None
 
 
-_read_reply = msgspec.json.Decoder(_CohereV1Reply).decode
+_read_reply = msgspec.json.Decoder(_V1Reply).decode
 
 
 class CohereV1Decoder:
@@ -61,25 +61,25 @@ class CohereV1Decoder:
             case _:
                 return decode_unexpected(data)
 
-    def _read_whole(self, reply: _CohereV1Reply) -> list[Delta]:
+    def _read_whole(self, reply: _V1Reply) -> list[Delta]:
         output = self._read_calls(reply) or self._read_text(reply)
         citations = [Extra("citations", reply.citations)] if reply.citations else []
         start = Start(None, nonempty_string(reply.generation_id))
         finish = Finish(nonempty_string(reply.finish_reason))
         return [start, *output, *citations, *read_usage(reply.meta), finish]
 
-    def _read_text(self, reply: _CohereV1Reply) -> list[Delta]:
+    def _read_text(self, reply: _V1Reply) -> list[Delta]:
         text = nonempty_string(reply.text)
         return [] if text is None else [Text(text)]
 
-    def _read_plan(self, reply: _CohereV1Reply) -> list[Delta]:
+    def _read_plan(self, reply: _V1Reply) -> list[Delta]:
         text = nonempty_string(reply.text)
         if text is None:
             return []
         self._has_plan = True
         return self._reasoning.add(TOOL_PLAN, 0, text)
 
-    def _read_calls(self, reply: _CohereV1Reply) -> list[Delta]:
+    def _read_calls(self, reply: _V1Reply) -> list[Delta]:
         calls = read_calls(reply.tool_calls)
         if not calls:
             return []
@@ -93,7 +93,7 @@ class CohereV1Decoder:
                 deltas.append(call)
         return deltas
 
-    def _read_end(self, reply: _CohereV1Reply) -> list[Delta]:
+    def _read_end(self, reply: _V1Reply) -> list[Delta]:
         self.ended = True
         response = reply.response if isinstance(reply.response, dict) else {}
         return [*read_usage(response.get("meta")), Finish(nonempty_string(reply.finish_reason))]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from antiphon.core.deltas import Delta
 from antiphon.core.plan.plan import Outbound, Plan
-from antiphon.core.stream.deltas import Delta
 from antiphon.dialects.cohere.decode import CohereDecoder, decode
 from antiphon.dialects.cohere.encode import encode
 from antiphon.dialects.cohere.quirks import PLAIN, CohereQuirks

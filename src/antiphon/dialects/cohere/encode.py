@@ -12,11 +12,12 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from antiphon.core.plan.plan import Outbound, Plan, ToolDeclaration
+from antiphon.core.items import Document
+from antiphon.core.plan.plan import Outbound, Plan
+from antiphon.core.tools.declaration import ToolDeclaration
 from antiphon.dialects.cohere.messages import THINKING_OFF, encode_history
 from antiphon.dialects.cohere.quirks import PLAIN, CohereQuirks
-from antiphon.wire.body import encode_in_steps
-from antiphon.wire.items import Document
+from antiphon.dialects.json_output import encode_in_steps
 
 PATH = "/v2/chat"
 _NO_PARAMETERS: Mapping[str, Any] = {"type": "object", "properties": {}}
@@ -34,6 +35,7 @@ _PARAMETERS: Mapping[str, _ParameterRange] = {
     "frequency_penalty": _ParameterRange("frequency_penalty"),
     "max_output_tokens": _ParameterRange("max_tokens", 1, 2**31 - 1),
     "presence_penalty": _ParameterRange("presence_penalty"),
+    "seed": _ParameterRange("seed", 0, 2**64 - 1),
     "temperature": _ParameterRange("temperature"),
     "top_k": _ParameterRange("k", 0, 500),
     "top_p": _ParameterRange("p", 0.01, 0.99),
@@ -115,6 +117,8 @@ def _parameters(plan: Plan) -> Document:
         known = _PARAMETERS.get(name)
         if known is not None and value is not None:
             body[known.field] = min(max(value, known.minimum), known.maximum)
+    if stop := plan.parameters.get("stop"):
+        body["stop_sequences"] = list(stop)
     return body
 
 

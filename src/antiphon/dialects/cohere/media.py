@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from antiphon.core.history.media import MediaSupport
 from antiphon.core.history.steps import AudioPart, FilePart, ImagePart, Part
+from antiphon.core.items import Document
 from antiphon.dialects.placeholders import omission
-from antiphon.wire.items import Document
 
 ACCEPTED_MEDIA = MediaSupport(types=frozenset({"image/*"}), file_ids="")
 """Media that the API accepts: images only."""

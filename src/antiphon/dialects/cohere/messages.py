@@ -21,6 +21,7 @@ from antiphon.core.history.steps import (
     ToolResultStep,
     is_own,
 )
+from antiphon.core.items import Document
 from antiphon.core.plan.plan import Plan
 from antiphon.core.tools.identity import ToolIdentityMap
 from antiphon.dialects.cohere.media import image_block, part_text
@@ -28,7 +29,6 @@ from antiphon.dialects.cohere.quirks import CohereQuirks
 from antiphon.dialects.cohere.reasoning_state import THINKING, TOOL_PLAN
 from antiphon.dialects.placeholders import CONTINUE, NO_OUTPUT, NO_TEXT
 from antiphon.dialects.reasoning import reasoning_states
-from antiphon.wire.items import Document
 
 THINKING_OFF = frozenset({"none", "disabled"})
 """Efforts that turn thinking off."""

@@ -6,7 +6,7 @@ emitted as reasoning, and each is kept under its own scheme: it is sent back in 
 
 from __future__ import annotations
 
-from antiphon.core.stream.deltas import Delta, Reasoning, ReasoningState
+from antiphon.core.deltas import Delta, Reasoning, ReasoningState
 
 THINKING = "cohere.thinking"
 TOOL_PLAN = "cohere.tool_plan"
@@ -26,7 +26,8 @@ class ReasoningBlocks:
         if not text:
             return []
         ended = [] if (scheme, index) == (self._scheme, self._index) else self.end()
-        self._scheme, self._index = scheme, index
+        self._scheme = scheme
+        self._index = index
         self._pieces.append(text)
         return [*ended, Reasoning(text, part=self._part)]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from antiphon.core.stream.deltas import Usage
+from antiphon.core.deltas import Usage
 from antiphon.dialects.usage import count
 
 
@@ -12,7 +12,8 @@ def read_usage(usage: Any) -> list[Usage]:
     """Read the counts, if any: input includes cached tokens, output includes reasoning."""
     if not isinstance(usage, dict):
         return []
-    tokens, billed = usage.get("tokens"), usage.get("billed_units")
+    tokens = usage.get("tokens")
+    billed = usage.get("billed_units")
     counts = tokens if isinstance(tokens, dict) else billed
     if not isinstance(counts, dict):
         return []

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from antiphon.core.stream.deltas import Annotation, Delta, Extra
+from antiphon.core.deltas import Delta, Extra
+from antiphon.dialects.content_blocks import url_citation
 from antiphon.dialects.usage import count
-from antiphon.wire.items import Document
 
 _SOURCES = ("web", "maps", "retrievedContext")
 
@@ -43,12 +43,14 @@ class TextRun:
         Offsets count from the start of some part, which need not be the start of the run; a segment
         with its text is found by that text.
         """
-        start, end = count(segment.get("startIndex")), count(segment.get("endIndex"))
+        start = count(segment.get("startIndex"))
+        end = count(segment.get("endIndex"))
         quoted = segment.get("text")
         if isinstance(quoted, str) and quoted:
             text = quoted.encode("utf-8", "surrogatepass")
             if self._bytes[start:end] != text and (found := self._bytes.find(text)) >= 0:
-                start, end = found, found + len(text)
+                start = found
+                end = found + len(text)
         return self._character_offset(start), self._character_offset(end)
 
     def _character_offset(self, offset: int) -> int:
@@ -82,28 +84,22 @@ class CitationReader:
         chunks = grounding.get("groundingChunks")
         sources = [_source(chunk) for chunk in chunks] if isinstance(chunks, list) else []
         for support in _mappings(grounding.get("groundingSupports")):
-            segment, indices = support.get("segment"), support.get("groundingChunkIndices")
+            segment = support.get("segment")
+            indices = support.get("groundingChunkIndices")
             for index in indices if isinstance(indices, list) else ():
                 if isinstance(index, int) and 0 <= index < len(sources):
                     yield from self._cite(sources[index], segment)
 
     def _cite(self, source: Mapping[str, Any], segment: Any) -> list[Delta]:
         """Annotate a segment of the text with the URL of its source; nothing without a URL."""
-        url, title = source.get("uri"), source.get("title")
+        url = source.get("uri")
         if not isinstance(url, str) or not url:
             return []
         start, end = self._run.locate(segment if isinstance(segment, dict) else {})
         if (url, start, end) in self._cited:
             return []
         self._cited.add((url, start, end))
-        annotation: Document = {
-            "type": "url_citation",
-            "url": url,
-            "title": title if isinstance(title, str) else "",
-            "start_index": start,
-            "end_index": end,
-        }
-        return [Annotation(annotation)]
+        return [url_citation(url, source.get("title"), start, end)]
 
 
 def _source(chunk: Any) -> Mapping[str, Any]:

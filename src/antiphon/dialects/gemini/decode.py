@@ -6,7 +6,7 @@ unreadable frame is a protocol `Failure`, a part of a server-side tool is an `Ex
 call.
 
 State that the next request must contain is the signature of a call, the signature of a range of
-text, or a whole part to echo. The client receives the text in one piece, so state inside of it
+text, or a whole part to echo. The client receives the text in one piece, so state within it
 records its position (in characters).
 """
 
@@ -17,9 +17,7 @@ from typing import Any
 
 import msgspec
 
-from antiphon.core.faults.classify import classify, classify_document
-from antiphon.core.faults.fault import blocked_fault, protocol_fault
-from antiphon.core.stream.deltas import (
+from antiphon.core.deltas import (
     Delta,
     Extra,
     Failure,
@@ -29,11 +27,13 @@ from antiphon.core.stream.deltas import (
     Start,
     Text,
     ToolCall,
+    Usage,
 )
+from antiphon.core.faults.classify import classify, classify_document
+from antiphon.core.faults.fault import blocked_fault, protocol_fault
 from antiphon.dialects.gemini.citations import CitationReader, TextRun
 from antiphon.dialects.gemini.messages import PART, SIGNATURE
 from antiphon.dialects.gemini.tool_calls import CallReader
-from antiphon.dialects.gemini.usage import read_usage
 from antiphon.dialects.json_input import (
     UNREADABLE,
     decode_lenient,
@@ -41,7 +41,8 @@ from antiphon.dialects.json_input import (
     find_error,
     nonempty_string,
 )
-from antiphon.wire.sse import Frame
+from antiphon.dialects.usage import count
+from antiphon.framing.sse import Frame
 
 _read_document = msgspec.json.Decoder().decode
 
@@ -112,10 +113,8 @@ class GeminiDecoder:
                 yield Failure(fault)
 
     def _start(self, chunk: Mapping[str, Any]) -> Iterator[Delta]:
-        model, upstream_id = (
-            nonempty_string(chunk.get("modelVersion")),
-            nonempty_string(chunk.get("responseId")),
-        )
+        model = nonempty_string(chunk.get("modelVersion"))
+        upstream_id = nonempty_string(chunk.get("responseId"))
         if not self._started and (model or chunk.get("candidates")):
             self._started = True
             yield Start(model, upstream_id)
@@ -238,3 +237,24 @@ def _read_prompt_feedback(feedback: Any, had_output: bool) -> Iterator[Delta]:
     if not reason or str(reason).endswith("UNSPECIFIED"):
         return
     yield Finish("content_filter") if had_output else Failure(blocked_fault(str(reason)))
+
+
+def read_usage(counts: Any) -> Iterator[Usage]:
+    """Read the counts of one chunk, if it has any; they are cumulative.
+
+    `thoughtsTokenCount` is not part of `candidatesTokenCount`, and `toolUsePromptTokenCount` (what
+    server-side tools added) is not part of `promptTokenCount`: both are added.
+    """
+    if not isinstance(counts, dict):
+        return
+    reasoning = count(counts.get("thoughtsTokenCount"))
+    usage = Usage(
+        input_tokens=count(counts.get("promptTokenCount"))
+        + count(counts.get("toolUsePromptTokenCount")),
+        output_tokens=count(counts.get("candidatesTokenCount")) + reasoning,
+        cached_tokens=count(counts.get("cachedContentTokenCount")),
+        reasoning_tokens=reasoning,
+        total_tokens=count(counts.get("totalTokenCount")) or None,
+    )
+    if usage != Usage():
+        yield usage

@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 from msgspec import Raw
 
+from antiphon.core.deltas import Delta
 from antiphon.core.plan.plan import Outbound, Plan
-from antiphon.core.stream.deltas import Delta
 from antiphon.dialects.defaults import DialectDefaults
 from antiphon.dialects.gemini.decode import GeminiDecoder, decode
 from antiphon.dialects.gemini.encode import encode

@@ -17,17 +17,21 @@ import msgspec
 from msgspec import structs
 
 from antiphon.core.history.steps import MessageStep, RefusalPart, Step, TextPart
-from antiphon.core.plan.plan import Outbound, Plan, ToolDeclaration
+from antiphon.core.items import Document
+from antiphon.core.plan.plan import Outbound, Plan
+from antiphon.core.tools.declaration import ToolDeclaration
 from antiphon.dialects.gemini.messages import encode_history, function_name
 from antiphon.dialects.gemini.quirks import PLAIN, GeminiQuirks
 from antiphon.dialects.gemini.schema import reduce_parameters, reduce_response
-from antiphon.wire.body import encode_in_steps
-from antiphon.wire.items import Document
+from antiphon.dialects.json_output import encode_in_steps
 
 _PARAMETERS: Mapping[str, str] = {
     "max_output_tokens": "maxOutputTokens",
     "temperature": "temperature",
     "top_p": "topP",
+    "top_k": "topK",
+    "stop": "stopSequences",
+    "seed": "seed",
     "presence_penalty": "presencePenalty",
     "frequency_penalty": "frequencyPenalty",
 }

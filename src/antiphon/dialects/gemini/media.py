@@ -12,8 +12,8 @@ from typing import assert_never
 
 from antiphon.core.history.media import MediaSupport, guess_media_type
 from antiphon.core.history.steps import AudioPart, FilePart, ImagePart, Part, RefusalPart, TextPart
+from antiphon.core.items import Document
 from antiphon.dialects.placeholders import omission
-from antiphon.wire.items import Document
 
 _UNSPECIFIC_TYPES = ("", "application/octet-stream", "binary/octet-stream")
 _GOOGLE_URLS = ("gs://", "https://generativelanguage.googleapis.com/", "files/")
@@ -60,7 +60,8 @@ def _encode_url(url: str, name: str, guess: str, *, links: bool) -> Document:
         mime = guess if declared in _UNSPECIFIC_TYPES else declared
         inline = _inline_data(mime, data) if "base64" in options else None
         return inline or _omitted(name)
-    mime, is_google = guess_media_type(url) or guess, url.startswith(_GOOGLE_URLS)
+    mime = guess_media_type(url) or guess
+    is_google = url.startswith(_GOOGLE_URLS)
     if not is_google and not (links and mime):
         return {"text": f"[{name}: {url}]"}
     typed = {"mimeType": mime} if mime else {}  # Google knows the types of its own files

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from antiphon.core.deltas import ReasoningState
 from antiphon.core.history.steps import (
     MessageStep,
     Part,
@@ -27,12 +28,11 @@ from antiphon.core.history.steps import (
     ToolResultStep,
     is_own,
 )
-from antiphon.core.stream.deltas import ReasoningState
+from antiphon.core.items import Document
 from antiphon.core.tools.identity import ToolIdentityMap
 from antiphon.dialects.gemini.media import encode_part
 from antiphon.dialects.gemini.quirks import GeminiQuirks
 from antiphon.dialects.message_writer import join_text
-from antiphon.wire.items import Document
 
 # The schemes of reasoning state.
 SIGNATURE = "gemini.thought_signature"
@@ -49,7 +49,7 @@ def encode_history(
     history: Iterable[Step], identities: ToolIdentityMap, quirks: GeminiQuirks
 ) -> list[Document]:
     """Encode a history. The first turn is the user's: a model turn there is refused."""
-    writer = _GeminiWriter(identities, quirks)
+    writer = _Writer(identities, quirks)
     for own, steps in groupby(history, key=is_own):
         if own:
             writer.add_model_steps(steps)
@@ -65,7 +65,7 @@ def function_name(name: str) -> str:
     return f"_{name}"[:64] if name[0] in "-0123456789" else name
 
 
-class _GeminiWriter:
+class _Writer:
     """The turns encoded so far."""
 
     def __init__(self, identities: ToolIdentityMap, quirks: GeminiQuirks) -> None:
@@ -99,12 +99,15 @@ class _GeminiWriter:
                 if text:
                     parts.pop()
                 parts += split_text(text, [each for each in step.states if each.attach != "tool"])
-                text, signature = "", _call_signature(step.states)
+                text = ""
+                signature = _call_signature(step.states)
             elif isinstance(step, ToolCallStep):
                 parts.append(self._encode_call(step, signature))
-                text, signature = "", None
+                text = ""
+                signature = None
             else:
-                text, signature = join_text(step.parts, ""), None
+                text = join_text(step.parts, "")
+                signature = None
                 parts += [{"text": text}] if text else []
         self._sign_first_call(parts)
         self._add_parts("model", parts)
@@ -150,7 +153,8 @@ class _GeminiWriter:
             content = [*map(self._encode_part, _without_empty(result.parts))]
             media = [part for part in content if "text" not in part]
             output = "\n".join(part["text"] for part in content if "text" in part)
-            response: Document = {**self._callee(result), "response": {"output": output}}
+            outcome = {"error" if result.is_error else "output": output}
+            response: Document = {**self._callee(result), "response": outcome}
             if media and self._quirks.media_in_answers:
                 response["parts"] = media
             else:
@@ -189,7 +193,8 @@ def split_text(text: str, states: Iterable[ReasoningState]) -> list[Document]:
         placed = _locate_state(state, len(text))
         if placed is None:
             continue
-        start, end = max(position, placed.start), max(position, placed.end)
+        start = max(position, placed.start)
+        end = max(position, placed.end)
         if start > position:
             parts.append({"text": text[position:start]})
         is_text = state.scheme == SIGNATURE
@@ -209,7 +214,8 @@ def _locate_state(state: ReasoningState, length: int) -> _StatePosition | None:
             return _StatePosition(part, start, start)
         # {"signature": "c2ln", "start": 0, "end": 4}; without a range: on an empty part at the end
         case {"signature": str(signature)} if state.scheme == SIGNATURE:
-            start, end = state.value.get("start", length), state.value.get("end", length)
+            start = state.value.get("start", length)
+            end = state.value.get("end", length)
             fields = {"thoughtSignature": signature}
             return _StatePosition(fields, min(start, length), min(end, length))
         # "c2ln": a bare signature belongs to all of the text

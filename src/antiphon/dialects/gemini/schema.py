@@ -86,7 +86,8 @@ class _SchemaReducer:
         if "$ref" not in schema and "allOf" not in schema:
             return schema, seen
         rest = {key: value for key, value in schema.items() if key not in ("$ref", "allOf")}
-        reference, parts = schema.get("$ref"), schema.get("allOf")
+        reference = schema.get("$ref")
+        parts = schema.get("allOf")
         parts = parts if isinstance(parts, list) else []
         if isinstance(reference, str):
             parts = [{"type": "object"} if reference in seen else self._resolve(reference), *parts]
@@ -94,7 +95,8 @@ class _SchemaReducer:
         used = seen
         for part in parts:
             flat, more = self.flatten(part, seen, depth + 1)
-            rest, used = _merge(rest, flat), used | more
+            rest = _merge(rest, flat)
+            used = used | more
         return rest, used
 
     def _resolve(self, reference: str) -> Any:
@@ -142,7 +144,8 @@ class _SchemaReducer:
 
     def _items(self, flat: JSONSchema, depth: int, seen: Seen) -> Node:
         """One schema for all items; a tuple (`prefixItems`) becomes an `anyOf` of its members."""
-        items, tuples = flat.get("items"), flat.get("prefixItems")
+        items = flat.get("items")
+        tuples = flat.get("prefixItems")
         members = items if isinstance(items, list) else tuples
         if isinstance(members, list) and members:
             return _any_of([self.node(member, depth + 1, seen) for member in members])

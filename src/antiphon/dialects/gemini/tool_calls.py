@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from antiphon.core.stream.deltas import Delta, ReasoningState, ToolCall, ToolEnd
+from antiphon.core.deltas import Delta, ReasoningState, ToolCall, ToolEnd
 from antiphon.dialects.gemini.messages import SIGNATURE
 from antiphon.dialects.json_input import nonempty_string
 
@@ -54,7 +54,8 @@ class CallReader:
 
     def _starts_call(self, call: Mapping[str, Any]) -> bool:
         """Whether an object starts a call, or belongs to the open one."""
-        name, call_id = nonempty_string(call.get("name")), nonempty_string(call.get("id"))
+        name = nonempty_string(call.get("name"))
+        call_id = nonempty_string(call.get("id"))
         if self._open is None:
             # {} here is the end marker of a call that has ended already.
             return bool(name or call_id or call.get("partialArgs") or call.get("args"))
@@ -64,7 +65,8 @@ class CallReader:
         return name is not None and not is_repeated
 
     def _start_call(self, call: Mapping[str, Any]) -> Iterator[Delta]:
-        name, call_id = nonempty_string(call.get("name")), nonempty_string(call.get("id"))
+        name = nonempty_string(call.get("name"))
+        call_id = nonempty_string(call.get("id"))
         index, self._count = self._count, self._count + 1
         if call.get("partialArgs") or _will_continue(call):
             # {"name": "look", "id": "x", "willContinue": true}, with or without "partialArgs"

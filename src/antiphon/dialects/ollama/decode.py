@@ -12,8 +12,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
-from antiphon.core.faults.fault import protocol_fault
-from antiphon.core.stream.deltas import (
+from antiphon.core.deltas import (
     Delta,
     Extra,
     Failure,
@@ -25,6 +24,7 @@ from antiphon.core.stream.deltas import (
     ToolEnd,
     Usage,
 )
+from antiphon.core.faults.fault import protocol_fault
 from antiphon.dialects.json_input import (
     NULL,
     UNREADABLE,
@@ -35,21 +35,21 @@ from antiphon.dialects.json_input import (
 )
 from antiphon.dialects.tool_call_json import NativeCall, read_calls
 from antiphon.dialects.usage import count, read_logprobs
-from antiphon.wire.sse import Frame
+from antiphon.framing.sse import Frame
 
 # Leaves are `Any`: an unexpected type in one field must not make the line unreadable.
 
 
-class _OllamaMessage(Struct):
+class _Message(Struct):
     content: Any = None
     thinking: Any = None
     tool_calls: Raw = NULL
     images: Any = None
 
 
-class _OllamaLine(Struct):
+class _Line(Struct):
     model: Any = None
-    message: _OllamaMessage | None = None
+    message: _Message | None = None
     response: Any = None
     thinking: Any = None
     tool_calls: Raw = NULL
@@ -62,7 +62,7 @@ class _OllamaLine(Struct):
     error: Any = None
 
 
-_read_line = msgspec.json.Decoder(_OllamaLine).decode
+_read_line = msgspec.json.Decoder(_Line).decode
 _MODEL_MOVED = frozenset({"load", "unload"})
 """Finish reasons of a server that only loaded or unloaded its model and generated nothing."""
 
@@ -93,12 +93,12 @@ class OllamaDecoder:
         """End of input; a cut stream adds nothing."""
         return []
 
-    def _read_output(self, line: _OllamaLine) -> Iterator[Delta]:
+    def _read_output(self, line: _Line) -> Iterator[Delta]:
         """Read the output of one line in the order of generation: thinking, text, calls."""
         if not self._started and nonempty_string(line.model):
             self._started = True
             yield Start(nonempty_string(line.model))
-        message = line.message or _OllamaMessage(
+        message = line.message or _Message(
             line.response, line.thinking, line.tool_calls, line.image
         )
         output = [*_read_content(message, line.logprobs), *self._read_calls(message.tool_calls)]
@@ -114,8 +114,9 @@ class OllamaDecoder:
             else:
                 yield call
 
-    def _read_end(self, line: _OllamaLine) -> Iterator[Delta]:
-        input_tokens, output_tokens = count(line.prompt_eval_count), count(line.eval_count)
+    def _read_end(self, line: _Line) -> Iterator[Delta]:
+        input_tokens = count(line.prompt_eval_count)
+        output_tokens = count(line.eval_count)
         if input_tokens or output_tokens:  # a completely cached prompt has no count
             yield Usage(input_tokens=input_tokens, output_tokens=output_tokens)
         self.ended = line.done is True
@@ -131,7 +132,7 @@ class OllamaDecoder:
             yield Finish(reason or "stop")  # servers of 2023 send `done` without a reason
 
 
-def _read_content(message: _OllamaMessage, logprobs: Any) -> Iterator[Delta]:
+def _read_content(message: _Message, logprobs: Any) -> Iterator[Delta]:
     match message.thinking:
         case None | "":
             pass

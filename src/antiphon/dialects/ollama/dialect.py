@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from antiphon.core.deltas import Delta
 from antiphon.core.plan.plan import Outbound, Plan
-from antiphon.core.stream.deltas import Delta
 from antiphon.dialects.defaults import DialectDefaults
 from antiphon.dialects.ollama.decode import OllamaDecoder, decode
 from antiphon.dialects.ollama.encode import encode
 from antiphon.dialects.ollama.quirks import PLAIN, OllamaQuirks
 from antiphon.dialects.parameters import ParameterFields
-from antiphon.wire.limits import DEFAULT_LIMITS
-from antiphon.wire.sse import NDJSONDecoder
+from antiphon.framing.limits import DEFAULT_LIMITS
+from antiphon.framing.ndjson import NDJSONDecoder
 
 
 class OllamaDialect(DialectDefaults):

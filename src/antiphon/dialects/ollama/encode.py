@@ -8,16 +8,17 @@ and refuse any other type, so arguments are objects, images are base64 and schem
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 
-from antiphon.core.plan.plan import Outbound, Plan, ToolDeclaration
+from antiphon.core.items import Document
+from antiphon.core.plan.plan import Outbound, Plan
 from antiphon.core.structured_output.contract import OutputContract
+from antiphon.core.tools.declaration import ToolDeclaration
+from antiphon.dialects.json_output import encode_in_steps
 from antiphon.dialects.ollama.messages import encode_history
 from antiphon.dialects.ollama.quirks import PLAIN, OllamaQuirks
-from antiphon.dialects.ollama.schema import correct_schema
-from antiphon.wire.body import encode_in_steps
-from antiphon.wire.items import Document
 
 PATH = "/api/chat"
 _LEVELS = frozenset({"low", "medium", "high", "max"})
@@ -26,7 +27,10 @@ _OPTIONS: Mapping[str, str] = {
     "frequency_penalty": "frequency_penalty",
     "max_output_tokens": "num_predict",
     "presence_penalty": "presence_penalty",
+    "seed": "seed",
+    "stop": "stop",
     "temperature": "temperature",
+    "top_k": "top_k",
     "top_p": "top_p",
 }
 
@@ -97,3 +101,32 @@ def _logprobs(plan: Plan) -> Document:
         return {}
     alternatives = plan.parameters.get("top_logprobs")
     return {"logprobs": True, "top_logprobs": alternatives} if alternatives else {"logprobs": True}
+
+
+_KEYWORD_TYPES: Mapping[str, type | tuple[type, ...]] = {
+    "type": (str, list),
+    "description": str,
+    "enum": list,
+    "required": list,
+    "properties": Mapping,
+    "anyOf": list,
+}
+
+
+def correct_schema(schema: Any) -> Document:
+    """Drop known keywords whose values do not have the type that a server reads them into."""
+    given = schema if isinstance(schema, Mapping) else {}  # `true` allows anything, and so does {}
+    corrected = {
+        name: value
+        for name, value in given.items()
+        if name not in _KEYWORD_TYPES or isinstance(value, _KEYWORD_TYPES[name])
+    }
+    for name in ("type", "required"):
+        if isinstance(corrected.get(name), list):
+            corrected[name] = [each for each in corrected[name] if isinstance(each, str)]
+    if "properties" in corrected:
+        properties = corrected["properties"].items()
+        corrected["properties"] = {name: correct_schema(value) for name, value in properties}
+    if "anyOf" in corrected:
+        corrected["anyOf"] = [correct_schema(value) for value in corrected["anyOf"]]
+    return corrected

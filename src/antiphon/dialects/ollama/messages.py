@@ -16,9 +16,9 @@ from antiphon.core.history.steps import (
     ToolResultStep,
     is_own,
 )
+from antiphon.core.items import Document
 from antiphon.core.plan.plan import Plan
 from antiphon.dialects.ollama.media import image_data, part_text
-from antiphon.wire.items import Document
 
 
 def encode_history(plan: Plan) -> list[Document]:

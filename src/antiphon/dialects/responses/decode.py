@@ -14,9 +14,10 @@ from typing import Any, TypeAlias
 import msgspec
 from msgspec import Struct
 
+from antiphon.core.deltas import Delta, Failure, Finish, Start, Usage
 from antiphon.core.faults.classify import classify
 from antiphon.core.faults.fault import protocol_fault
-from antiphon.core.stream.deltas import Delta, Failure, Finish, Start
+from antiphon.dialects import usage as chat_usage
 from antiphon.dialects.json_input import (
     UNREADABLE,
     decode_lenient,
@@ -25,9 +26,8 @@ from antiphon.dialects.json_input import (
     nonempty_string,
 )
 from antiphon.dialects.responses.items import Channel, OutputItems
-from antiphon.dialects.responses.usage import read_usage
 from antiphon.dialects.service_tier import read_service_tier
-from antiphon.wire.sse import Frame
+from antiphon.framing.sse import Frame
 
 
 class _UpstreamResponse(Struct):
@@ -44,7 +44,7 @@ class _UpstreamResponse(Struct):
     output: Any = None
 
 
-class _ResponsesEvent(Struct):
+class _Event(Struct):
     """The fields we read of any event."""
 
     type: Any = None
@@ -64,7 +64,7 @@ class _ResponsesEvent(Struct):
     response: _UpstreamResponse | None = None
 
 
-_read_event = msgspec.json.Decoder(_ResponsesEvent).decode
+_read_event = msgspec.json.Decoder(_Event).decode
 _read_response = msgspec.json.Decoder(_UpstreamResponse).decode
 _read_document = msgspec.json.Decoder().decode
 
@@ -161,7 +161,7 @@ def _failure(document: Mapping[str, Any], otherwise: str) -> Failure:
 
 # Events
 
-EventReader: TypeAlias = Callable[[ResponsesDecoder, _ResponsesEvent], Iterator[Delta]]
+EventReader: TypeAlias = Callable[[ResponsesDecoder, _Event], Iterator[Delta]]
 
 
 def _part_delta(kind: str, channel: Channel) -> EventReader:
@@ -171,7 +171,7 @@ def _part_delta(kind: str, channel: Channel) -> EventReader:
     "content_index": 0, "delta": "Hel"}`
     """
 
-    def read(decoder: ResponsesDecoder, event: _ResponsesEvent) -> Iterator[Delta]:
+    def read(decoder: ResponsesDecoder, event: _Event) -> Iterator[Delta]:
         item = decoder.items.find(kind, event.item_id, event.output_index)
         part = event.summary_index if channel == "summary" else event.content_index
         yield from decoder.items.emit(item, channel, event.delta, part, event.logprobs)
@@ -186,7 +186,7 @@ def _part_done(kind: str, channel: Channel, field: str) -> EventReader:
     "content_index": 0, "text": "Hello"}`
     """
 
-    def read(decoder: ResponsesDecoder, event: _ResponsesEvent) -> Iterator[Delta]:
+    def read(decoder: ResponsesDecoder, event: _Event) -> Iterator[Delta]:
         item = decoder.items.find(kind, event.item_id, event.output_index)
         part = event.summary_index if channel == "summary" else event.content_index
         yield from decoder.items.emit_rest(item, channel, getattr(event, field), part)
@@ -194,27 +194,27 @@ def _part_done(kind: str, channel: Channel, field: str) -> EventReader:
     return read
 
 
-def _read_annotation(decoder: ResponsesDecoder, event: _ResponsesEvent) -> Iterator[Delta]:
+def _read_annotation(decoder: ResponsesDecoder, event: _Event) -> Iterator[Delta]:
     item = decoder.items.find("message", event.item_id, event.output_index)
     yield from decoder.items.annotate(item, event.annotation)
 
 
-def _read_item_added(decoder: ResponsesDecoder, event: _ResponsesEvent) -> Iterator[Delta]:
+def _read_item_added(decoder: ResponsesDecoder, event: _Event) -> Iterator[Delta]:
     yield from decoder.items.add(event.item, event.output_index)
 
 
-def _read_item_done(decoder: ResponsesDecoder, event: _ResponsesEvent) -> Iterator[Delta]:
+def _read_item_done(decoder: ResponsesDecoder, event: _Event) -> Iterator[Delta]:
     yield from decoder.items.finish(event.item, event.output_index)
 
 
-def _read_start(decoder: ResponsesDecoder, event: _ResponsesEvent) -> Iterator[Delta]:
+def _read_start(decoder: ResponsesDecoder, event: _Event) -> Iterator[Delta]:
     yield from decoder.start(event.response)
 
 
 def _terminal_event(status: str) -> EventReader:
     """Make a reader of a terminal event. The status inside takes precedence over its name."""
 
-    def read(decoder: ResponsesDecoder, event: _ResponsesEvent) -> Iterator[Delta]:
+    def read(decoder: ResponsesDecoder, event: _Event) -> Iterator[Delta]:
         response = event.response or _UpstreamResponse()
         response.error = response.error or event.error
         reported_status = response.status
@@ -263,3 +263,17 @@ _IGNORED = frozenset(
     for part in ("content_part", "reasoning_part", "reasoning_summary_part")
     for verb in ("added", "done")
 )
+
+
+_CHAT_NAMES: Mapping[str, str] = {
+    "prompt_tokens": "input_tokens",
+    "completion_tokens": "output_tokens",
+    "prompt_tokens_details": "input_tokens_details",
+    "completion_tokens_details": "output_tokens_details",
+}
+
+
+def read_usage(usage: Mapping[str, Any]) -> Usage:
+    """Read the counts as those of Chat Completions: some servers use its names here, too."""
+    renamed = {chat: usage[own] for chat, own in _CHAT_NAMES.items() if own in usage}
+    return chat_usage.read_usage({**usage, **renamed})

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from antiphon.core.deltas import Delta
 from antiphon.core.plan.plan import Outbound, Plan
-from antiphon.core.stream.deltas import Delta
 from antiphon.dialects.defaults import DialectDefaults
 from antiphon.dialects.parameters import ParameterFields
 from antiphon.dialects.responses.decode import ResponsesDecoder, decode

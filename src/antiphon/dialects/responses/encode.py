@@ -13,12 +13,13 @@ from typing import Any
 
 import msgspec
 
-from antiphon.core.plan.plan import Outbound, Plan, ToolChoice, ToolDeclaration
+from antiphon.core.items import Document
+from antiphon.core.plan.plan import Outbound, Plan
 from antiphon.core.structured_output.contract import OutputContract
+from antiphon.core.tools.declaration import ToolChoice, ToolDeclaration
+from antiphon.dialects.json_output import encode_in_steps
 from antiphon.dialects.responses.messages import encode_history
 from antiphon.dialects.responses.quirks import PLAIN, ResponsesQuirks
-from antiphon.wire.body import encode_in_steps
-from antiphon.wire.items import Document
 
 PATH = "/responses"
 _NO_PARAMETERS: Mapping[str, Any] = {"type": "object", "properties": {}}

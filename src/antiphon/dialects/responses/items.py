@@ -17,7 +17,7 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from antiphon.core.stream.deltas import (
+from antiphon.core.deltas import (
     Annotation,
     Delta,
     EmptyReasoning,
@@ -33,18 +33,9 @@ from antiphon.core.stream.deltas import (
     ToolCall,
     ToolEnd,
 )
+from antiphon.core.items import Document
 from antiphon.dialects.json_input import nonempty_string
-from antiphon.dialects.responses.item_fields import (
-    as_list,
-    complete_citation,
-    id_of,
-    kind_of,
-    parts_of,
-    phase_of,
-    string_of,
-)
-from antiphon.dialects.usage import read_logprobs
-from antiphon.wire.items import Document
+from antiphon.dialects.usage import count, read_logprobs
 
 SCHEME = "openai.encrypted_content"
 
@@ -165,7 +156,8 @@ class OutputItems:
 
     def add(self, document: Any, output_index: Any) -> Iterator[Delta]:
         """Start an item. Content that it already has is emitted when it is done."""
-        kind, item_id = kind_of(document), id_of(document)
+        kind = kind_of(document)
+        item_id = id_of(document)
         item = self._find_by_id(kind, item_id)
         if item is None or item.done:  # a done item: its server gives every item the same id
             item = self._new_item(kind, item_id, output_index)
@@ -182,7 +174,8 @@ class OutputItems:
 
         `{"type": "response.web_search_call.searching", "item_id": "ws_1", "output_index": 0}`
         """
-        item_id, index = event.get("item_id"), event.get("output_index")
+        item_id = event.get("item_id")
+        index = event.get("output_index")
         item = self._by_id.get(item_id) if isinstance(item_id, str) else None
         if item is None:
             item = self._by_index.get(index) if isinstance(index, int) else None
@@ -235,7 +228,8 @@ class OutputItems:
 
     def finish(self, document: Any, output_index: Any) -> Iterator[Delta]:
         """Emit whatever of a finished item was not emitted yet."""
-        kind, item_id = kind_of(document), id_of(document)
+        kind = kind_of(document)
+        item_id = id_of(document)
         item = self._find_by_id(kind, item_id)
         item = item or self._find_by_index(kind, output_index, open_only=True)
         yield from self._finish_item(item or self._new_item(kind, item_id, output_index), document)
@@ -371,3 +365,45 @@ class OutputItems:
         if item_id is not None:
             self._raw_ids.add(item_id)
         return document
+
+
+def kind_of(document: Any) -> str:
+    return (nonempty_string(document.get("type")) or "") if isinstance(document, dict) else ""
+
+
+def id_of(document: Any) -> str | None:
+    return nonempty_string(document.get("id")) if isinstance(document, dict) else None
+
+
+def phase_of(document: Any) -> str | None:
+    """The label of a message, such as `commentary`."""
+    return nonempty_string(document.get("phase")) if kind_of(document) == "message" else None
+
+
+def as_list(value: Any) -> Sequence[Any]:
+    return value if isinstance(value, list) else ()
+
+
+def parts_of(content: Any, kind: str) -> Iterator[Document]:
+    """The parts of a content, which some servers send as a string (`"content": "Hello"`)."""
+    for part in [content] if isinstance(content, str) else as_list(content):
+        if isinstance(part, str):
+            yield {"type": kind, "text": part}
+        elif isinstance(part, dict):
+            yield part
+
+
+def string_of(part: Document, field: str) -> str:
+    return nonempty_string(part.get(field)) or ""
+
+
+def complete_citation(annotation: Document) -> Document:
+    """Add the fields of a citation that clients require."""
+    if annotation.get("type") != "url_citation":
+        return annotation
+    return {
+        **annotation,
+        "title": nonempty_string(annotation.get("title")) or "",
+        "start_index": count(annotation.get("start_index")),
+        "end_index": count(annotation.get("end_index")),
+    }

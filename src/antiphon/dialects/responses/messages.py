@@ -25,12 +25,12 @@ from antiphon.core.history.steps import (
     ToolResultStep,
     is_own,
 )
+from antiphon.core.items import Document
 from antiphon.core.plan.plan import Plan
 from antiphon.dialects.message_writer import join_text
 from antiphon.dialects.reasoning import replays_reasoning
 from antiphon.dialects.responses.items import SCHEME
 from antiphon.dialects.responses.quirks import ResponsesQuirks
-from antiphon.wire.items import Document
 
 _DETAILS = {"low", "high", "auto", "original"}
 _MAX_CALL_ID_LENGTH = 64
@@ -60,7 +60,8 @@ class _ItemIds:
 
     def assign_call_id(self, call_id: str) -> str:
         valid = call_id if 0 < len(call_id) <= _MAX_CALL_ID_LENGTH else _digest(call_id)
-        assigned, number = valid, 1
+        assigned = valid
+        number = 1
         while assigned in self._used:
             number += 1
             assigned = _digest(f"{valid} {number}")

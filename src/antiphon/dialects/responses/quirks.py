@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
+from antiphon.core.items import Document
 from antiphon.core.plan.plan import Plan
-from antiphon.wire.items import Document
 
 
 class ResponsesQuirks(Struct, frozen=True, kw_only=True):

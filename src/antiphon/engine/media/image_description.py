@@ -21,12 +21,12 @@ from antiphon.core.faults.fault import Scope
 from antiphon.core.history.content import NO_DESCRIPTIONS
 from antiphon.core.history.read_items import image_urls
 from antiphon.core.history.steps import HistoryCode
+from antiphon.core.items import Document, Message, OutputText
+from antiphon.core.request import Request
+from antiphon.core.response import Response
 from antiphon.engine.routing import Router, Target
 from antiphon.engine.run import Run
 from antiphon.errors import InvalidRequest, UpstreamError
-from antiphon.wire.items import Document, Message, OutputText
-from antiphon.wire.request import Request
-from antiphon.wire.response import Response
 
 DescribeImages: TypeAlias = Callable[[Sequence[Document], Target], Awaitable[Mapping[str, str]]]
 """Descriptions of the images in these items, by URL; none for a target that takes images."""

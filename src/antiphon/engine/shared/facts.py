@@ -1,13 +1,12 @@
 """Facts about providers that several processes share, and their application to one engine.
 
-Requests read the registries of their own process, as without sharing. A fact that is learned there
-is handed over to be sent; one that arrives is written there.
+Requests read the registries of their own process, as without sharing. The registries pass what they
+learn to `SharedFacts`, which sends it; a fact that arrives is written to the registries.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from hashlib import blake2s
 from typing import Literal, TypeAlias
 
@@ -45,36 +44,37 @@ def digest_key(provider: str, key: str) -> str:
 
 
 class SharedFacts:
-    """Connects the registries of an engine to those of other processes."""
+    """Sends what the registries of this process learn, and applies what others have learned."""
 
     def __init__(self, publish: Publish) -> None:
         self._publish = publish
         self._engine: Engine | None = None
 
     def attach(self, engine: Engine) -> None:
-        """Send what this engine learns, and apply to it what others have learned."""
+        """Apply to this engine what others have learned."""
         self._engine = engine
-        services = engine.services
-        services.health.on_learn = self._send_health
-        services.rejected.on_learn = partial(self._send_name, "parameter", PARAMETER_S)
-        services.rejected_modes.on_learn = partial(self._send_name, "mode", MAX_S)
 
-    def _send_health(self, fact: HealthFact) -> None:
+    def send_health(self, fact: HealthFact) -> None:
+        """Send what was learned of the health of a provider."""
         if fact.seconds <= 0 and fact.kind != "breaker":
             return
         key = digest_key(fact.provider, fact.key) if fact.kind == "key" else ""
         shared = Fact(fact.kind, fact.provider, key, fact.model)
         self._publish(shared, min(fact.seconds, MAX_S))
 
-    def _send_name(
-        self, kind: FactKind, seconds: float, provider: str, model: str, name: str
-    ) -> None:
-        self._publish(Fact(kind, provider, model=model, name=name), seconds)
+    def send_parameter(self, provider: str, model: str, name: str) -> None:
+        """Send that a model rejects a parameter."""
+        self._publish(Fact("parameter", provider, model=model, name=name), PARAMETER_S)
+
+    def send_mode(self, provider: str, model: str, name: str) -> None:
+        """Send that a model rejects an output format or a tool choice."""
+        self._publish(Fact("mode", provider, model=model, name=name), MAX_S)
 
     def apply(self, fact: Fact, seconds: float) -> None:
         """Apply what another process has learned; unknown providers and keys are ignored."""
         assert self._engine is not None
-        services, target = self._engine.services, (fact.provider, fact.model)
+        services = self._engine.services
+        target = fact.provider, fact.model
         provider = self._engine.router.providers.get(fact.provider)
         if provider is None:
             return

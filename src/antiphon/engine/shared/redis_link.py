@@ -19,7 +19,7 @@ from antiphon.config import SharedConfig
 from antiphon.engine.runtime import Runtime
 from antiphon.engine.shared.facts import Fact
 from antiphon.errors import ConfigError
-from antiphon.pipeline.log import Entry
+from antiphon.stages.log import Entry
 
 _MAX_PENDING = 1000
 _PING_S = 2.0
@@ -58,7 +58,8 @@ class RedisLink:
         self._sender = runtime.new_id("proc")
         self._emit = emit
         self._apply: Apply = lambda fact, seconds: None
-        self._facts, self._channel = f"{config.prefix}:facts", f"{config.prefix}:learned"
+        self._facts = f"{config.prefix}:facts"
+        self._channel = f"{config.prefix}:learned"
         self._pending: dict[Fact, float] = {}
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -141,7 +142,8 @@ class RedisLink:
                     del self._pending[fact]
 
     async def _send(self, client: Any, fact: Fact, until: float) -> None:
-        now, member = self._now(), _encode(fact)
+        now = self._now()
+        member = _encode(fact)
         async with client.pipeline(transaction=False) as pipeline:
             if until > now:
                 pipeline.zadd(self._facts, {member: until})

@@ -1,19 +1,16 @@
-"""Sharing of an engine: opened with it if the configuration names a server."""
+"""Sharing of facts about providers with other processes, over the server that `[shared]` names."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
-from typing import TypeAlias
 from urllib.parse import urlsplit
 
 from antiphon.config import Config, SharedConfig
 from antiphon.engine.engine import Engine
-from antiphon.engine.shared.facts import SharedFacts
+from antiphon.engine.runtime import Runtime
+from antiphon.engine.shared.facts import Fact, SharedFacts
 from antiphon.engine.shared.redis_link import RedisLink, import_redis
-
-Share: TypeAlias = Callable[[Engine], None]
-"""Has an engine share what it learns."""
+from antiphon.stages.log import Entry
 
 _SCHEMES = ("redis", "rediss", "unix")
 _UNREADABLE = (
@@ -46,35 +43,25 @@ def _check_password(url: str) -> None:
         raise ValueError
 
 
-def share_nothing(engine: Engine) -> None:
-    """Leave an engine alone: nothing is shared."""
+class Sharing(SharedFacts):
+    """What one process shares with others; nothing, if the configuration names no server."""
 
+    def __init__(
+        self, config: SharedConfig, runtime: Runtime, emit: Callable[[Entry], None]
+    ) -> None:
+        self._link = RedisLink(config, runtime, emit) if config.url else None
+        super().__init__(_drop if self._link is None else self._link.publish)
 
-class _Sharing:
-    """Context of `open_sharing`. No generator: a loop that ends would close it a second time."""
+    def start(self, engine: Engine) -> None:
+        """Send facts, and apply those of others to this engine. Waits for no connection."""
+        self.attach(engine)
+        if self._link is not None:
+            self._link.start(self.apply)
 
-    def __init__(self, config: SharedConfig, engine: Engine) -> None:
-        self._config = config
-        self._engine = engine
-        self._link: RedisLink | None = None
-
-    async def __aenter__(self) -> Share:
-        if not self._config.url:
-            return share_nothing
-        services = self._engine.services
-        self._link = RedisLink(self._config, services.runtime, services.emit)
-        facts = SharedFacts(self._link.publish)
-        facts.attach(self._engine)
-        self._link.start(facts.apply)
-        return facts.attach
-
-    async def __aexit__(self, *_: object) -> None:
+    async def close(self) -> None:
         if self._link is not None:
             await self._link.close()
 
 
-def open_sharing(config: SharedConfig, engine: Engine) -> AbstractAsyncContextManager[Share]:
-    """Share what an engine learns, as long as the context is open. Waits for no connection.
-
-    The context is how to share with the engine of another configuration instead."""
-    return _Sharing(config, engine)
+def _drop(fact: Fact, seconds: float) -> None:
+    """Send nothing: there is no server."""

@@ -5,79 +5,78 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 
-from antiphon.errors import InvalidRequest, StoreRefused
-from antiphon.server.endpoints.context import Context
-from antiphon.server.endpoints.query import Query
-from antiphon.server.endpoints.responses import read_document
-from antiphon.server.http import HTTPResponse, json_response
-from antiphon.store.conversation import Conversation, ConversationStore, conversation_not_found
-from antiphon.store.item_references import resolve_items
-from antiphon.wire.items import Document
-from antiphon.wire.listed_item import list_items as shape_items
-from antiphon.wire.listed_item import without_excluded
-from antiphon.wire.request import INCLUDE_VALUES
-from antiphon.wire.request_conversation import (
+from antiphon.core.items import Document
+from antiphon.dialects.responses.listed_item import list_items as shape_items
+from antiphon.dialects.responses.listed_item import without_excluded
+from antiphon.dialects.responses.parse import INCLUDE_VALUES
+from antiphon.dialects.responses.parse_conversation import (
     read_conversation,
     read_new_items,
     read_new_metadata,
 )
+from antiphon.errors import InvalidRequest, StoreRefused
+from antiphon.server.endpoints.query import Query
+from antiphon.server.exchange import Exchange
+from antiphon.server.http import HTTPResponse, json_response
+from antiphon.store.conversation import Conversation, ConversationStore, conversation_not_found
+from antiphon.store.item_references import resolve_items
 
 _DEFAULT_LIMIT = 20
 _MAX_LIMIT = 100
 
 
-async def create(context: Context) -> HTTPResponse:
+async def create(exchange: Exchange) -> HTTPResponse:
     """Create a conversation, perhaps with its first items."""
-    given = read_conversation(await read_document(context))
-    runtime = context.service.engine.services.runtime
+    given = read_conversation(await exchange.read_document())
+    runtime = exchange.services.runtime
     conversation = Conversation(
         id=runtime.new_id("conv"),
         created_at=runtime.now(),
         metadata=given.metadata,
-        client=context.caller.client,
+        client=exchange.caller.client,
     )
-    items = await _prepare_items(context, given.items)
+    items = await _prepare_items(exchange, given.items)
     with _refused_as_invalid():
-        await _store(context).create(conversation, items)
+        await _store(exchange).create(conversation, items)
     return _show(conversation)
 
 
-async def retrieve(context: Context) -> HTTPResponse:
-    id, client = _ids(context)
-    return _show(await _store(context).load(id, client=client), id)
+async def retrieve(exchange: Exchange) -> HTTPResponse:
+    id, client = _ids(exchange)
+    return _show(await _store(exchange).load(id, client=client), id)
 
 
-async def update(context: Context) -> HTTPResponse:
+async def update(exchange: Exchange) -> HTTPResponse:
     """Replace the metadata of a conversation."""
-    id, client = _ids(context)
-    metadata = read_new_metadata(await read_document(context))
-    return _show(await _store(context).update(id, metadata, client=client), id)
+    id, client = _ids(exchange)
+    metadata = read_new_metadata(await exchange.read_document())
+    return _show(await _store(exchange).update(id, metadata, client=client), id)
 
 
-async def delete(context: Context) -> HTTPResponse:
+async def delete(exchange: Exchange) -> HTTPResponse:
     """Delete a conversation and its items. Responses that were part of it stay."""
-    id, client = _ids(context)
-    if not await _store(context).delete(id, client=client):
+    id, client = _ids(exchange)
+    if not await _store(exchange).delete(id, client=client):
         raise conversation_not_found(id)
     return json_response({"id": id, "object": "conversation.deleted", "deleted": True})
 
 
-async def create_items(context: Context) -> HTTPResponse:
-    id, client = _ids(context)
-    include = Query(context.http.query).choices("include", INCLUDE_VALUES)
-    items = await _prepare_items(context, read_new_items(await read_document(context)))
+async def create_items(exchange: Exchange) -> HTTPResponse:
+    id, client = _ids(exchange)
+    include = Query(exchange.http.query).choices("include", INCLUDE_VALUES)
+    items = await _prepare_items(exchange, read_new_items(await exchange.read_document()))
     with _refused_as_invalid():
-        if await _store(context).append_items(id, items, client=client) is None:
+        if await _store(exchange).append_items(id, items, client=client) is None:
             raise conversation_not_found(id)
     return _show_list(items, include, has_more=False)
 
 
-async def list_items(context: Context) -> HTTPResponse:
+async def list_items(exchange: Exchange) -> HTTPResponse:
     """List items, by default the newest first, page by page."""
-    id, client = _ids(context)
-    query = Query(context.http.query)
+    id, client = _ids(exchange)
+    query = Query(exchange.http.query)
     include = query.choices("include", INCLUDE_VALUES)
-    page = await _store(context).list_items(
+    page = await _store(exchange).list_items(
         id,
         after=query.text("after"),
         is_descending=query.choice("order", "desc", ("asc", "desc")) == "desc",
@@ -89,38 +88,38 @@ async def list_items(context: Context) -> HTTPResponse:
     return _show_list(page.items, include, has_more=page.has_more)
 
 
-async def retrieve_item(context: Context) -> HTTPResponse:
-    id, client = _ids(context)
-    include = Query(context.http.query).choices("include", INCLUDE_VALUES)
-    item_id = context.ids["item_id"]
-    item = await _store(context).load_item(id, item_id, client=client)
+async def retrieve_item(exchange: Exchange) -> HTTPResponse:
+    id, client = _ids(exchange)
+    include = Query(exchange.http.query).choices("include", INCLUDE_VALUES)
+    item_id = exchange.ids["item_id"]
+    item = await _store(exchange).load_item(id, item_id, client=client)
     if item is None:
-        raise await _item_not_found(context)
+        raise await _item_not_found(exchange)
     return json_response(without_excluded(item, include))
 
 
-async def delete_item(context: Context) -> HTTPResponse:
+async def delete_item(exchange: Exchange) -> HTTPResponse:
     """Delete an item; the answer is the conversation."""
-    id, client = _ids(context)
-    conversation = await _store(context).delete_item(id, context.ids["item_id"], client=client)
+    id, client = _ids(exchange)
+    conversation = await _store(exchange).delete_item(id, exchange.ids["item_id"], client=client)
     if conversation is None:
-        raise await _item_not_found(context)
+        raise await _item_not_found(exchange)
     return _show(conversation)
 
 
-def _store(context: Context) -> ConversationStore:
-    return context.service.engine.services.store.conversations
+def _store(exchange: Exchange) -> ConversationStore:
+    return exchange.services.store.conversations
 
 
-def _ids(context: Context) -> tuple[str, str]:
+def _ids(exchange: Exchange) -> tuple[str, str]:
     """Return the id of the conversation in the path, and the name of the client."""
-    return context.ids["conversation_id"], context.caller.client
+    return exchange.ids["conversation_id"], exchange.caller.client
 
 
-async def _prepare_items(context: Context, given: tuple[Document, ...]) -> list[Document]:
+async def _prepare_items(exchange: Exchange, given: tuple[Document, ...]) -> list[Document]:
     """Resolve references, and give every item an id and the shape of a list."""
-    services = context.service.engine.services
-    items = await resolve_items(given, services.store, context.caller.client, param="items")
+    services = exchange.services
+    items = await resolve_items(given, services.store, exchange.caller.client, param="items")
     return shape_items(items, services.runtime.new_id("item"))
 
 
@@ -135,11 +134,13 @@ def _refused_as_invalid() -> Iterator[None]:
         ) from error
 
 
-async def _item_not_found(context: Context) -> InvalidRequest:
-    id, client = _ids(context)
-    if await _store(context).load(id, client=client) is None:
+async def _item_not_found(exchange: Exchange) -> InvalidRequest:
+    id, client = _ids(exchange)
+    if await _store(exchange).load(id, client=client) is None:
         return conversation_not_found(id)
-    message = f"Item with id '{context.ids['item_id'][:80]}' not found in conversation '{id[:80]}'."
+    message = (
+        f"Item with id '{exchange.ids['item_id'][:80]}' not found in conversation '{id[:80]}'."
+    )
     return InvalidRequest(message, param="item_id", status=404)
 
 

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from antiphon.server.endpoints.context import Context
+from antiphon.server.exchange import Exchange
 from antiphon.server.http import HTTPResponse, json_response
 from antiphon.server.model_catalog import entity_tag, model_entry, model_list
 
 
-async def list_models(context: Context) -> HTTPResponse:
-    engine = context.service.engine
+async def list_models(exchange: Exchange) -> HTTPResponse:
+    engine = exchange.setup.engine
     document = model_list(
         engine.router,
-        describes_images=engine.describe_images is not None,
-        discovered=() if engine.discovered is None else engine.discovered(),
+        describes_images=engine.preparer.describes_images,
+        discovered=exchange.setup.discovered_models(),
     )
     headers = {"etag": entity_tag(document)}
-    if headers["etag"] in context.http.headers.get("if-none-match", ""):
+    if headers["etag"] in exchange.http.headers.get("if-none-match", ""):
         return HTTPResponse(304, headers)
     return json_response(document, headers=headers)
 
 
-async def retrieve_model(context: Context) -> HTTPResponse:
+async def retrieve_model(exchange: Exchange) -> HTTPResponse:
     """Describe a model by any name that a request may use; 404 with similar names otherwise."""
-    router = context.service.engine.router
-    return json_response(model_entry(router, context.ids["model"]))
+    router = exchange.setup.engine.router
+    return json_response(model_entry(router, exchange.ids["model"]))

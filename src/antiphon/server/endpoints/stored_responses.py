@@ -6,97 +6,100 @@ import asyncio
 
 import msgspec
 
+from antiphon.core.items import Document
+from antiphon.core.response import Response
+from antiphon.dialects.responses.listed_item import list_items, without_excluded
+from antiphon.dialects.responses.parse import INCLUDE_VALUES
+from antiphon.dialects.responses.render import ResponsesRenderer
 from antiphon.errors import ChainNotFound, InvalidRequest
-from antiphon.runs.driver import RunDriver
-from antiphon.runs.finished_items import finished_items, load_finished_items
-from antiphon.server.endpoints.context import Context
+from antiphon.runs.event_log import finished_items
+from antiphon.runs.live_run import LiveRun
+from antiphon.runs.stored_log import load_finished_items
+from antiphon.server.create import NO_EVENTS, find_tail, stream_response
 from antiphon.server.endpoints.query import Query
-from antiphon.server.endpoints.tails import NO_EVENTS, find_tail, stream_response
+from antiphon.server.exchange import Exchange
 from antiphon.server.http import HTTPResponse, json_response
 from antiphon.store.chain import build_history, without_truncated_calls
 from antiphon.store.conversation import load_items_before, unknown_after
 from antiphon.store.run_log import UNFINISHED
 from antiphon.store.turn import Turn
-from antiphon.wire.items import Document
-from antiphon.wire.listed_item import list_items, without_excluded
-from antiphon.wire.request import INCLUDE_VALUES
-from antiphon.wire.response import Response
 
 _CANCEL_POLL_S = 0.1
 _END_WAIT_S = 5.0
 """How long the end of a response is waited for that is cancelled elsewhere, or being stored."""
 
 
-async def retrieve(context: Context) -> HTTPResponse:
-    query = Query(context.http.query)
+async def retrieve(exchange: Exchange) -> HTTPResponse:
+    query = Query(exchange.http.query)
     query.choices("include", INCLUDE_VALUES)  # what a response has is decided when it is created
-    if query.boolean("stream", False) and context.http.method == "GET":
-        return await _resume(context, query)
-    return json_response(await _find_response(context))
+    if query.boolean("stream", False) and exchange.http.method == "GET":
+        return await _resume(exchange, query)
+    return json_response(await _find_response(exchange))
 
 
-async def _find_response(context: Context) -> Response | Document:
+async def _find_response(exchange: Exchange) -> Response | Document:
     """Return a response as it stands; while it runs in the background, with the items that its log
     has."""
-    live, response_id, client = context.service.live, *_ids(context)
-    if (driver := _find_live(context)) is not None:
-        response = driver.run.prepared.response
+    response_id, client = _ids(exchange)
+    live = exchange.process.live
+    if (running := _find_live(exchange)) is not None:
+        response = running.run.prepared.response
         if (log := live.find_log(response_id, client)) is None:
             return response
         items = finished_items(log.batches[: log.visible])
         return {**msgspec.to_builtins(response), "output": items}
-    turn = await _load(context)
+    turn = await _load(exchange)
     if turn.status not in UNFINISHED or not turn.response.get("background"):
         return turn.response
     items = await load_finished_items(live.store.runs, response_id, client)
     return {**turn.response, "output": items}
 
 
-async def delete(context: Context) -> HTTPResponse:
+async def delete(exchange: Exchange) -> HTTPResponse:
     """Delete a response; one that is still being generated ends."""
-    response_id, client = _ids(context)
-    driver = _find_live(context)
-    if driver is not None and driver.task is not None and not driver.delete():
-        await asyncio.wait((driver.task,), timeout=_END_WAIT_S)
-    found = await context.service.live.store.delete(response_id, client=client)
-    if driver is None and not found:
+    response_id, client = _ids(exchange)
+    running = _find_live(exchange)
+    if running is not None and running.task is not None and not running.delete():
+        await asyncio.wait((running.task,), timeout=_END_WAIT_S)
+    found = await exchange.process.live.store.delete(response_id, client=client)
+    if running is None and not found:
         raise _not_found(response_id)
     return json_response({"id": response_id, "object": "response", "deleted": True})
 
 
-async def _cancel_live(driver: RunDriver) -> None:
+async def _cancel_live(running: LiveRun) -> None:
     """Cancel a background response of this process, and wait for its end; not for ever, if it
     cannot be stored."""
-    _check_background(driver.run.prepared.request.background)
-    driver.cancel()
-    assert driver.task is not None
-    await asyncio.wait((driver.task,), timeout=_END_WAIT_S)
+    _check_background(running.run.prepared.request.background)
+    running.cancel()
+    assert running.task is not None
+    await asyncio.wait((running.task,), timeout=_END_WAIT_S)
 
 
-async def cancel(context: Context) -> HTTPResponse:
+async def cancel(exchange: Exchange) -> HTTPResponse:
     """Cancel a background response; one that has ended is returned as it is."""
-    response_id, client = _ids(context)
-    live = context.service.live
-    if (driver := _find_live(context)) is not None:
-        await _cancel_live(driver)
-        return json_response((await _load(context)).response)
-    turn = await _load(context)
+    response_id, client = _ids(exchange)
+    live = exchange.process.live
+    if (running := _find_live(exchange)) is not None:
+        await _cancel_live(running)
+        return json_response((await _load(exchange)).response)
+    turn = await _load(exchange)
     _check_background(turn.response.get("background"))
     if turn.status not in UNFINISHED:
         return json_response(turn.response)
     await live.store.runs.request_cancel(response_id, client=client)
     if (response := await live.background.cancel_queued(response_id)) is not None:
         return json_response(response)
-    return json_response((await _wait_for_end(context)).response)
+    return json_response((await _wait_for_end(exchange)).response)
 
 
-async def list_input_items(context: Context) -> HTTPResponse:
+async def list_input_items(exchange: Exchange) -> HTTPResponse:
     """List what the model was given: the input, after the turns that it continues."""
-    query = Query(context.http.query)
+    query = Query(exchange.http.query)
     limit = query.integer("limit", 20, minimum=1, maximum=100)
     is_ascending = query.choice("order", "desc", ("asc", "desc")) == "asc"
     include = query.choices("include", INCLUDE_VALUES)
-    items = await _load_input(context)
+    items = await _load_input(exchange)
     if not is_ascending:
         items.reverse()
     if (after := query.text("after")) is not None:
@@ -113,44 +116,46 @@ async def list_input_items(context: Context) -> HTTPResponse:
     )
 
 
-async def _resume(context: Context, query: Query) -> HTTPResponse:
+async def _resume(exchange: Exchange, query: Query) -> HTTPResponse:
     """Stream the events after a number, then those to come."""
-    response_id = context.ids["response_id"]
+    response_id = exchange.ids["response_id"]
     after = query.integer("starting_after", NO_EVENTS, minimum=NO_EVENTS)
-    keeps = query.boolean("include_obfuscation", True)
-    tail = await find_tail(context, response_id, after, keep_obfuscation=keeps)
-    driver = _find_live(context)
-    if tail is None or not (driver is None or driver.run.prepared.request.stream):
-        if driver is None:
-            await _load(context)
+    keeps_obfuscation = query.boolean("include_obfuscation", True)
+    tail = await find_tail(exchange, response_id, after)
+    running = _find_live(exchange)
+    if tail is None or not (running is None or running.run.prepared.request.stream):
+        if running is None:
+            await _load(exchange)
         raise InvalidRequest(
             f"Response '{response_id}' cannot be streamed: only a response that was created with"
             " `background` and `stream` can, for a limited time after its end.",
             param="stream",
             code="invalid_value",
         )
-    return stream_response(context, tail, {})
+    profile = exchange.caller.profile
+    renderer = ResponsesRenderer(profile, keeps_obfuscation=keeps_obfuscation)
+    return stream_response(exchange, tail, renderer, {})
 
 
-async def _load_input(context: Context) -> list[Document]:
+async def _load_input(exchange: Exchange) -> list[Document]:
     """Load the input of a response, after what it continues; of items with the same id, the
     first."""
-    driver = _find_live(context)
-    if driver is not None:
-        prepared = driver.run.prepared
+    running = _find_live(exchange)
+    if running is not None:
+        prepared = running.run.prepared
         turn = prepared.make_turn(prepared.response, "")
     else:
-        turn = await _load(context)
+        turn = await _load(exchange)
     items: dict[str, Document] = {}
-    for item in (*await _load_history(context, turn), *list_items(turn.input, turn.id)):
+    for item in (*await _load_history(exchange, turn), *list_items(turn.input, turn.id)):
         items.setdefault(item["id"], item)
     return [*items.values()]
 
 
-async def _load_history(context: Context, turn: Turn) -> list[Document]:
+async def _load_history(exchange: Exchange, turn: Turn) -> list[Document]:
     """Load what a response continues, if it has not been deleted: a chain of responses, and the
     conversation as the first of them has found it."""
-    store, client = context.service.live.store, context.caller.client
+    store, client = exchange.process.live.store, exchange.caller.client
     turns: list[Turn] = []
     if turn.previous_response_id is not None:
         try:
@@ -169,28 +174,28 @@ def _items_after(items: list[Document], after: str) -> list[Document]:
     raise unknown_after(after)
 
 
-async def _wait_for_end(context: Context) -> Turn:
+async def _wait_for_end(exchange: Exchange) -> Turn:
     """Wait for the process that generates a response to cancel it."""
     for _ in range(round(_END_WAIT_S / _CANCEL_POLL_S)):
-        turn = await _load(context)
+        turn = await _load(exchange)
         if turn.status not in UNFINISHED:
             break
         await asyncio.sleep(_CANCEL_POLL_S)
     return turn
 
 
-def _ids(context: Context) -> tuple[str, str]:
+def _ids(exchange: Exchange) -> tuple[str, str]:
     """Return the id of the response in the path, and the name of the client."""
-    return context.ids["response_id"], context.caller.client
+    return exchange.ids["response_id"], exchange.caller.client
 
 
-def _find_live(context: Context) -> RunDriver | None:
-    return context.service.live.find(*_ids(context))
+def _find_live(exchange: Exchange) -> LiveRun | None:
+    return exchange.process.live.find(*_ids(exchange))
 
 
-async def _load(context: Context) -> Turn:
-    response_id, client = _ids(context)
-    turn = await context.service.live.store.load(response_id, client=client)
+async def _load(exchange: Exchange) -> Turn:
+    response_id, client = _ids(exchange)
+    turn = await exchange.process.live.store.load(response_id, client=client)
     if turn is None:
         raise _not_found(response_id)
     return turn

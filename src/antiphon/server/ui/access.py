@@ -1,26 +1,104 @@
-"""Access to the page: the admin key, or this machine only; never from pages of other origins."""
+"""Access to the page: the admin key, or this machine only; never from pages of other origins.
+
+A session is a cookie that we have signed, so that no process has to remember it. A session that was
+ended is remembered until it would have expired.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import hmac
+import os
 from collections.abc import Callable
+from contextlib import suppress
 from http.cookies import CookieError, SimpleCookie
+from pathlib import Path
+from typing import NamedTuple
 
 from antiphon.errors import InvalidRequest
-from antiphon.server.admin_access import is_local
+from antiphon.server.auth import FailedAttempts, is_local, read_bearer
 from antiphon.server.http import HTTPRequest
 
 COOKIE = "antiphon_session"
 SESSION_S = 12 * 3600
+ENDED_FILE = "page-sessions-ended"
+_ID_BYTES = 12
+_MAX_LINES = 100  # of the file; then expired ones are removed
+
+
+class PageSession(NamedTuple):
+    """A session of the page: the operator who has signed in on one browser."""
+
+    expires: int
+    id: str
+
+
+class EndedSessions:
+    """Sessions that were ended before they expire. The file makes them known to the other processes
+    of the gateway and to later ones."""
+
+    def __init__(self, path: Path | None, now: Callable[[], int]) -> None:
+        """Without a path, only this process knows them."""
+        self._path = path
+        self._now = now
+        self._sessions: set[PageSession] = set()
+        self._read_version: tuple[int, int] | None = None
+
+    def __contains__(self, session: PageSession) -> bool:
+        self._read()
+        return session in self._sessions
+
+    def add(self, session: PageSession) -> None:
+        self._read()
+        self._sessions = {each for each in self._sessions if each.expires > self._now()}
+        self._sessions.add(session)
+        if self._path is not None:
+            with suppress(OSError):  # then this process knows it, until it ends
+                self._write(self._path, session)
+
+    def _read(self) -> None:
+        """Read the file, if it has changed."""
+        if self._path is None:
+            return
+        try:
+            found = self._path.stat()
+            version = found.st_mtime_ns, found.st_size
+            if version == self._read_version:
+                return
+            lines = self._path.read_text().splitlines()
+        except OSError:  # there is none
+            return
+        pairs = (line.partition(" ") for line in lines)
+        self._sessions |= {PageSession(int(at), id) for at, _, id in pairs if at.isdigit() and id}
+        self._read_version = version
+
+    def _write(self, path: Path, session: PageSession) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        is_full = path.exists() and len(path.read_text().splitlines()) >= _MAX_LINES
+        kept = self._sessions if is_full else {session}
+        lines = "".join(f"{each.expires} {each.id}\n" for each in sorted(kept))
+        flags = os.O_TRUNC if is_full else os.O_APPEND
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | flags, 0o600)
+        with open(handle, "w") as file:
+            file.write(lines)
 
 
 class PageAccess:
     """Decides who may open the page and use its API."""
 
-    def __init__(self, admin_key: str, now: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        admin_key: str,
+        now: Callable[[], int],
+        attempts: FailedAttempts,
+        ended: EndedSessions,
+        new_bytes: Callable[[int], bytes],
+    ) -> None:
         self._key = admin_key.encode()
         self._now = now
+        self._attempts = attempts
+        self._ended = ended
+        self._new_bytes = new_bytes
         self._signing_key = hashlib.sha256(b"antiphon page session\0" + self._key).digest()
 
     @property
@@ -63,31 +141,39 @@ class PageAccess:
                 status=403,
             )
 
-    def sign_in(self, key: str) -> str:
+    def sign_in(self, http: HTTPRequest, key: str) -> str:
         """Return the cookie of a session; raises `InvalidRequest` for a wrong key."""
-        if not self._key or not hmac.compare_digest(key.encode("utf-8", "replace"), self._key):
+        given = key.encode("utf-8", "replace")
+        if not self._key or not self._attempts.match(http, given, self._key):
             raise InvalidRequest(
                 "Incorrect admin key: it is the `admin_key` of [server] in the configuration.",
                 param="key",
                 code="invalid_api_key",
                 status=401,
             )
-        expires = str(self._now() + SESSION_S)
-        return _cookie(f"{expires}.{self._sign(expires)}", SESSION_S)
+        session = f"{self._now() + SESSION_S}.{self._new_bytes(_ID_BYTES).hex()}"
+        return _cookie(f"{session}.{self._sign(session)}", SESSION_S)
 
-    def sign_out(self) -> str:
-        """Return the cookie that ends a session."""
+    def sign_out(self, http: HTTPRequest) -> str:
+        """End the session of a request; return the cookie that takes the place of its own."""
+        if (session := self._find_session(http)) is not None:
+            self._ended.add(session)
         return _cookie("", 0)
 
     def is_signed_in(self, http: HTTPRequest) -> bool:
-        scheme, _, token = http.headers.get("authorization", "").partition(" ")
-        if scheme.lower() == "bearer":
-            given = token.strip().encode("utf-8", "surrogateescape")
-            return hmac.compare_digest(given, self._key)
-        expires, _, signature = _read_cookie(http).partition(".")
-        if not (expires.isascii() and signature.isascii() and expires.isdigit()):
-            return False
-        return hmac.compare_digest(signature, self._sign(expires)) and int(expires) > self._now()
+        if token := read_bearer(http):
+            return self._attempts.match(http, token, self._key)
+        session = self._find_session(http)
+        return session is not None and session not in self._ended
+
+    def _find_session(self, http: HTTPRequest) -> PageSession | None:
+        """The session of a request, if we have begun it and it has not expired."""
+        text, _, signature = _read_cookie(http).rpartition(".")
+        expires, _, id = text.partition(".")
+        if not (text.isascii() and signature.isascii() and expires.isdigit()):
+            return None
+        is_ours = hmac.compare_digest(signature, self._sign(text))
+        return PageSession(int(expires), id) if is_ours and int(expires) > self._now() else None
 
     def _sign(self, text: str) -> str:
         return hmac.digest(self._signing_key, text.encode(), "sha256").hex()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from antiphon.core.plan.plan import Capabilities
+from antiphon.core.capabilities import Capabilities
 from antiphon.engine.engine import Engine
 from antiphon.engine.health import ProviderHealth
 from antiphon.engine.routing import Router
@@ -18,10 +18,10 @@ _RECENT_S = 300.0  # a fault this recent is shown at the provider's light
 
 async def list_models(request: PageRequest) -> HTTPResponse:
     """Every known name: the default first, in the end those that only a provider's own list has."""
-    engine, router = request.page.engine, request.page.engine.router
+    router = request.engine.router
     default = router.default_name()
     known = dict.fromkeys([default, *router.names()])
-    found = () if engine.discovered is None else engine.discovered()
+    found = request.process.setup.discovered_models()
     models = [_describe_model(router, name) for name in dict.fromkeys([*known, *found])]
     for model in models:
         model["discovered"] = model["name"] not in known
@@ -29,7 +29,7 @@ async def list_models(request: PageRequest) -> HTTPResponse:
 
 
 async def list_providers(request: PageRequest) -> HTTPResponse:
-    return json_response({"providers": describe_providers(request.page.engine)})
+    return json_response({"providers": describe_providers(request.engine)})
 
 
 def describe_providers(engine: Engine) -> list[dict[str, Any]]:

@@ -10,13 +10,13 @@ from typing import Any
 
 from msgspec import Struct
 
+from antiphon.dialects.responses.render import SSEEncoder
 from antiphon.server.event_stream import HEADERS
 from antiphon.server.http import HTTPResponse, Write
 from antiphon.server.ui.now import describe_now
 from antiphon.server.ui.page_request import PageRequest
 from antiphon.server.ui.requests import read_filter
 from antiphon.store.trace.listing import ChangedRequests, RequestRow, list_changed, read_mark
-from antiphon.wire.sse import SSEEncoder
 
 EVERY_S = 1.0
 _MAX_ROWS = 200  # at a time; a page that missed some loads its list again
@@ -47,7 +47,7 @@ async def stream_changes(request: PageRequest) -> HTTPResponse:
     else:
         mark = await request.read_trace(read_mark, 0)
         poll = _ChangedRows(request, mark)
-    return HTTPResponse(200, dict(HEADERS), LiveBody(poll, request.page.stopping))
+    return HTTPResponse(200, dict(HEADERS), LiveBody(poll, request.process.page.stopping))
 
 
 async def _read_now(request: PageRequest) -> Struct | None:
@@ -62,7 +62,7 @@ class _ChangedRows:
         self._mark = mark
 
     async def __call__(self) -> Struct | None:
-        runtime = self._request.page.engine.services.runtime
+        runtime = self._request.engine.services.runtime
         chosen = read_filter(self._request.query, runtime.now_ms())
         read = partial(list_changed, chosen=chosen, after=self._mark, limit=_MAX_ROWS)
         changed = await self._request.read_trace(read, ChangedRequests(0, [], []))

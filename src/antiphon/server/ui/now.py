@@ -9,7 +9,7 @@ from typing import Any
 from antiphon import __version__
 from antiphon.server.http import HTTPResponse, json_response
 from antiphon.server.ui.catalog import describe_providers
-from antiphon.server.ui.page_request import PageRequest, PageService
+from antiphon.server.ui.page_request import PageRequest
 from antiphon.store.trace.listing import (
     RUNNING,
     RequestFilter,
@@ -29,29 +29,32 @@ async def show_now(request: PageRequest) -> HTTPResponse:
 
 async def describe_now(request: PageRequest) -> dict[str, Any]:
     """Everything the view shows, as one document."""
-    page, engine = request.page, request.page.engine
+    setup, engine = request.process.setup, request.engine
+    started_at_ms = request.process.page.started_at_ms
     now_ms = engine.services.runtime.now_ms()
-    traced = await request.read_trace(partial(_read_trace, page=page, now_ms=now_ms), None)
+    traced = await request.read_trace(
+        partial(_read_trace, started_at_ms=started_at_ms, now_ms=now_ms), None
+    )
     tracer = engine.services.tracer
     return {
         "time_ms": now_ms,
-        "started_at_ms": page.started_at_ms,
+        "started_at_ms": started_at_ms,
         "version": __version__,
         "running": len(engine.active),
         "traced": traced is not None,
         "payloads": tracer.keeps_payloads,
         "lost_rows": tracer.store.lost.total if tracer.store else 0,
         "default_model": engine.router.default_name(),
-        "needs_client_key": bool(page.config.server.api_keys),
+        "needs_client_key": bool(setup.server.api_keys),
         "providers": describe_providers(engine),
         **(traced or {"streams": [], "minutes": [], "first_output_ms": None}),
     }
 
 
-def _read_trace(path: Path, page: PageService, now_ms: int) -> dict[str, Any]:
+def _read_trace(path: Path, started_at_ms: int, now_ms: int) -> dict[str, Any]:
     """Read the trace: running requests of this process, and the last hour. Called in a thread."""
     begin = now_ms // 60_000 - MINUTES + 1
-    running = RequestFilter(status=(RUNNING,), since_ms=page.started_at_ms)
+    running = RequestFilter(status=(RUNNING,), since_ms=started_at_ms)
     return {
         "streams": list_summaries(path, running, limit=_SHOWN_STREAMS),
         "minutes": _fill_minutes(begin, count_minutes(path, begin * 60_000)),

@@ -42,15 +42,15 @@ async def list_page(request: PageRequest) -> HTTPResponse:
     query = request.query
     limit = query.integer("limit", PAGE_ROWS, minimum=1, maximum=_MAX_ROWS)
     before = query.integer("before", 0, minimum=0) or None
-    chosen = read_filter(query, request.page.engine.services.runtime.now_ms())
+    chosen = read_filter(query, request.engine.services.runtime.now_ms())
     read = partial(list_summaries, chosen=chosen, limit=limit + 1, before=before)
     rows: list[RequestRow] = await request.read_trace(read, [])
     return json_response(
         {
             "rows": rows[:limit],
             "next": rows[limit - 1].seq if len(rows) > limit else None,
-            "traced": request.page.trace_path is not None,
-            "payloads": request.page.engine.services.tracer.keeps_payloads,
+            "traced": request.trace_path is not None,
+            "payloads": request.engine.services.tracer.keeps_payloads,
         }
     )
 
@@ -64,8 +64,8 @@ async def show_request(request: PageRequest) -> HTTPResponse:
     """Everything about one request but its payloads."""
     found = await _find_request(request)
     document = describe_request(found)
-    document["payloads"] = request.page.engine.services.tracer.keeps_payloads
-    document["needs_client_key"] = bool(request.page.config.server.api_keys)
+    document["payloads"] = request.engine.services.tracer.keeps_payloads
+    document["needs_client_key"] = bool(request.process.setup.config.server.api_keys)
     return json_response(document)
 
 
@@ -75,7 +75,7 @@ async def _find_request(request: PageRequest) -> RequestDetail:
         found = await request.read_trace(partial(read_request, id=request.id), None)
         if found is not None:
             return found
-        await request.page.engine.services.runtime.sleep(pause_s)
+        await request.engine.services.runtime.sleep(pause_s)
     raise _unknown(request.id)
 
 
@@ -93,7 +93,7 @@ async def _wait_for_end(request: PageRequest) -> None:
         found = await request.read_trace(partial(read_request, id=request.id), None)
         if found is not None and any(isinstance(row, TraceFinish) for _, row in found.rows):
             return
-        await request.page.engine.services.runtime.sleep(pause_s)
+        await request.engine.services.runtime.sleep(pause_s)
 
 
 def read_filter(query: Query, now_ms: int) -> RequestFilter:

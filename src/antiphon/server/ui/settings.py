@@ -14,9 +14,9 @@ from msgspec import Struct
 
 from antiphon.config import Config, ConfigSource, inspect_config
 from antiphon.errors import ConfigError
-from antiphon.server.endpoints.reload import require_reload
+from antiphon.server.config_problems import find_config_problems
+from antiphon.server.endpoints.operator import require_file
 from antiphon.server.http import HTTPResponse, json_response
-from antiphon.server.reload.config_problems import find_config_problems
 from antiphon.server.ui.page_request import PageRequest
 
 HIDDEN = "••••••"
@@ -25,25 +25,25 @@ _PASSWORD = re.compile(r"(?<=://)[^/@\s]*@")
 
 
 async def show_settings(request: PageRequest) -> HTTPResponse:
-    config = request.page.config
+    config = request.process.setup.config
     return json_response({"file": _file_name(config), "settings": [*list_settings(config)]})
 
 
 async def check_file(request: PageRequest) -> HTTPResponse:
     """Check the file as it is on the disk now; what is in effect does not change."""
-    name = _file_name(request.page.config)
+    name = _file_name(request.process.setup.config)
     if name is None:
         return json_response({"file": None, "problems": []})
-    problems = await asyncio.to_thread(find_problems, Path(name), request.page.environment)
+    problems = await asyncio.to_thread(find_problems, Path(name), request.process.page.environment)
     return json_response({"file": name, "problems": problems})
 
 
 async def reload_file(request: PageRequest) -> HTTPResponse:
     """Use the file as it is on the disk now for new requests; with a mistake in it, nothing has
     changed."""
-    reload, name = require_reload(request.service)
+    name = require_file(request.process)
     try:
-        reloaded = await reload()
+        reloaded = await request.process.reload()
     except ConfigError as error:
         return json_response({"file": name, "problems": error.message.splitlines()})
     return json_response({**msgspec.to_builtins(reloaded), "problems": []})

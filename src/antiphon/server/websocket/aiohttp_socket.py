@@ -7,7 +7,9 @@ from typing import Literal
 
 from aiohttp import WSMsgType, web
 
-from antiphon.server.errors import malformed_request_response
+from antiphon.dialects.client_dialect import request_problem
+from antiphon.dialects.responses.client import RESPONSES
+from antiphon.server.errors import malformed_request
 from antiphon.server.http import WebSocketSession
 from antiphon.server.websocket.client_frames import binary_frame_error
 
@@ -52,9 +54,10 @@ async def serve_websocket(
         decode_text=False,
     )
     if not socket.can_prepare(request):
-        refusal = malformed_request_response("the WebSocket handshake is incomplete")
+        error = malformed_request("the WebSocket handshake is incomplete")
+        refused = RESPONSES.error(request_problem(error))
         return web.Response(
-            status=refusal.status, headers={**headers, **refusal.headers}, body=refusal.body
+            status=refused.status, headers={**headers, **refused.headers}, body=refused.body
         )
     socket.headers.update(headers)
     await socket.prepare(request)

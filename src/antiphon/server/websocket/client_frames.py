@@ -7,9 +7,9 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct
 
+from antiphon.core.items import Document
+from antiphon.dialects.validate import boolean, enum, missing_parameter
 from antiphon.errors import InvalidRequest
-from antiphon.wire.items import Document
-from antiphon.wire.validate import boolean, enum, missing_parameter
 
 _STREAM_ID = re.compile(r"[A-Za-z0-9_.-]{1,256}")
 _TYPE = enum("response.create", "response.steer")
@@ -35,17 +35,21 @@ class CreateFrame(Struct, frozen=True, kw_only=True):
         generate = self.document.get("generate")
         return generate is None or boolean(generate, "generate")
 
-    def read_body(self) -> Document:
-        """The request as `POST /v1/responses` would have it; raises `InvalidRequest`."""
+    @property
+    def body(self) -> Document:
+        """The request as `POST /v1/responses` would have it."""
+        fields = self.document.items()
+        body = {name: value for name, value in fields if name not in _ENVELOPE}
+        return {**body, "stream": True}
+
+    def check(self) -> None:
+        """Raise `InvalidRequest` for what is not supported over a WebSocket."""
         if self.document.get("background"):
             raise InvalidRequest(
                 "'background' is not supported over a WebSocket: use POST /v1/responses.",
                 param="background",
                 code="unsupported_parameter",
             )
-        fields = self.document.items()
-        body = {name: value for name, value in fields if name not in _ENVELOPE}
-        return {**body, "stream": True}
 
 
 class SteerFrame(Struct, frozen=True, kw_only=True):

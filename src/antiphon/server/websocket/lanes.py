@@ -7,7 +7,7 @@ all lanes together, at most `max_active` requests are being answered; the others
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias
@@ -29,7 +29,42 @@ class LaneLimits(Struct, frozen=True, kw_only=True):
     """Names of lanes, from the beginning to the end of the connection."""
     max_waiting: int = 64
     """Requests that wait for others."""
-    max_waiting_bytes: int = 64 * 1024 * 1024
+
+
+class WaitingRequests:
+    """Bytes of the requests that wait on all WebSockets of this process: those of one client are
+    limited, and those of all clients together."""
+
+    def __init__(
+        self, max_client_bytes: int = 64 * 1024 * 1024, max_bytes: int = 256 * 1024 * 1024
+    ) -> None:
+        self._max_client_bytes = max_client_bytes
+        self._max_bytes = max_bytes
+        self._bytes: Counter[str] = Counter()
+
+    def add(self, client: str, size: int) -> None:
+        """Count a request; raises `InvalidRequest` if there is no room for it. A single one may be
+        as large as the limit of its size allows."""
+        own, total = self._bytes[client], self._bytes.total()
+        if own and own + size > self._max_client_bytes:
+            raise _too_many(f"{self._max_client_bytes} bytes of one client")
+        if total and total + size > self._max_bytes:
+            raise _too_many(f"{self._max_bytes} bytes of all clients together")
+        self._bytes[client] += size
+
+    def remove(self, client: str, size: int) -> None:
+        self._bytes[client] -= size
+        if not self._bytes[client]:
+            del self._bytes[client]
+
+
+def _too_many(limit: str) -> InvalidRequest:
+    return InvalidRequest(
+        f"Too many requests wait on WebSockets: at most {limit}. Wait for responses to end.",
+        code="websocket_request_limit_reached",
+        status=429,
+        kind="rate_limit_error",
+    )
 
 
 class _Waiting(NamedTuple):
@@ -40,13 +75,17 @@ class _Waiting(NamedTuple):
 class Lanes:
     """The lanes of one connection, by name; None is the default lane."""
 
-    def __init__(self, limits: LaneLimits | None = None) -> None:
+    def __init__(
+        self, client: str, waiting_requests: WaitingRequests, limits: LaneLimits | None = None
+    ) -> None:
+        self._client = client
+        self._waiting_requests = waiting_requests
         self._limits = limits or LaneLimits()
         self._waiting: dict[str | None, deque[_Waiting]] = {None: deque()}
         self._ready: deque[str | None] = deque()
         """Lanes whose next request could be answered now, in order."""
         self._active: dict[str | None, asyncio.Task[None]] = {}
-        self._waiting_count = self._waiting_bytes = 0
+        self._waiting_count = 0
         self._idle = asyncio.Event()
         self._idle.set()
 
@@ -59,21 +98,28 @@ class Lanes:
         await self._idle.wait()
 
     def add(self, name: str | None, job: Job, size: int) -> None:
-        """Answer a request as soon as its lane is free; `size` is the memory that it takes while
-        it waits. Raises `InvalidRequest` if a limit is reached."""
+        """Answer a request when it is its turn; raises `InvalidRequest` beyond a limit. `size` is
+        that of the request."""
         self._check_name(name)
-        self._check_room(size)
-        self._waiting.setdefault(name, deque()).append(_Waiting(job, size))
+        waiting = self._waiting.setdefault(name, deque())
+        is_free = name not in self._active and not waiting
+        if is_free and len(self._active) < self._limits.max_active:
+            self._start(name, job)
+            return
+        if self._waiting_count >= self._limits.max_waiting:
+            raise _too_many(f"{self._limits.max_waiting} on one connection")
+        self._waiting_requests.add(self._client, size)
         self._waiting_count += 1
-        self._waiting_bytes += size
-        self._idle.clear()
-        if name not in self._active and len(self._waiting[name]) == 1:
+        waiting.append(_Waiting(job, size))
+        if is_free:
             self._ready.append(name)
-        self._start_ready()
 
     async def close(self) -> None:
         """End every request: those that wait are dropped, the others cancelled."""
         self._ready.clear()
+        for waiting in self._waiting.values():
+            for each in waiting:
+                self._waiting_requests.remove(self._client, each.size)
         self._waiting.clear()
         tasks = [*self._active.values()]
         for task in tasks:
@@ -91,31 +137,18 @@ class Lanes:
             code="websocket_stream_limit_reached",
         )
 
-    def _check_room(self, size: int) -> None:
-        limits = self._limits
-        if not self._waiting_count:
-            return  # a single request may be as large as the limit of its size allows
-        if (
-            self._waiting_count < limits.max_waiting
-            and self._waiting_bytes + size <= limits.max_waiting_bytes
-        ):
-            return
-        raise InvalidRequest(
-            f"Too many requests wait on this connection: at most {limits.max_waiting}, with"
-            f" {limits.max_waiting_bytes} bytes in total. Wait for responses to end.",
-            code="websocket_request_limit_reached",
-            status=429,
-            kind="rate_limit_error",
-        )
+    def _start(self, name: str | None, job: Job) -> None:
+        self._idle.clear()
+        task = self._active[name] = asyncio.get_running_loop().create_task(job())
+        task.add_done_callback(partial(self._on_end, name))
 
     def _start_ready(self) -> None:
         while self._ready and len(self._active) < self._limits.max_active:
             name = self._ready.popleft()
             job, size = self._waiting[name].popleft()
             self._waiting_count -= 1
-            self._waiting_bytes -= size
-            task = self._active[name] = asyncio.get_running_loop().create_task(job())
-            task.add_done_callback(partial(self._on_end, name))
+            self._waiting_requests.remove(self._client, size)
+            self._start(name, job)
 
     def _on_end(self, name: str | None, _: asyncio.Task[None]) -> None:
         del self._active[name]

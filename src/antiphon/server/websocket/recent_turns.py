@@ -11,10 +11,10 @@ from collections import OrderedDict
 from collections.abc import Collection, Iterable, Iterator
 from typing import NamedTuple
 
+from antiphon.core.items import Document
 from antiphon.store.chain import TurnSource
 from antiphon.store.item_references import read_reference_id
 from antiphon.store.store import Turn
-from antiphon.wire.items import Document
 
 MAX_TURNS = 64
 """Responses that can be continued; the ones before them are kept as their history."""
@@ -71,16 +71,19 @@ class RecentTurns:
         recent = self._turns.get(response_id)
         return await self._store.load(response_id, client=client) if recent is None else recent.turn
 
-    async def chain(self, response_id: str, *, client: str = "") -> list[Turn]:
+    async def chain(
+        self, response_id: str, *, client: str = "", truncate: bool = False
+    ) -> list[Turn]:
         recent = self._turns.get(response_id)
         if recent is None:
-            return await self._store.chain(response_id, client=client)
+            return await self._store.chain(response_id, client=client, truncate=truncate)
         self._turns.move_to_end(response_id)
         turns = [each.turn for each in recent.with_ancestors()]
         turns.reverse()
         first = turns[0].previous_response_id
-        older = [] if first is None else await self._store.chain(first, client=client)
-        return [*older, *turns]
+        if first is None:
+            return turns
+        return [*await self._store.chain(first, client=client, truncate=truncate), *turns]
 
     async def load_items(
         self, item_ids: Collection[str], *, client: str = ""

@@ -4,44 +4,26 @@ with `stream` would be answered."""
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from functools import partial
+from contextlib import ExitStack, suppress
 from typing import TypeAlias
 
 import msgspec
 from msgspec import structs
 
 from antiphon.core.diagnostic import Diagnostic, diagnostics_header
-from antiphon.core.faults.fault import shutdown_fault
-from antiphon.core.faults.messages import describe
-from antiphon.engine.run import Run
-from antiphon.engine.services import Caller, PreparedRequest
-from antiphon.errors import InvalidRequest, UpstreamError
-from antiphon.runs.driver import RunDriver
-from antiphon.server.endpoints.context import Received, Service
-from antiphon.server.errors import (
-    adapt_status,
-    fault_response,
-    internal_error_response,
-    invalid_request_response,
-)
-from antiphon.server.http import HTTPResponse
-from antiphon.server.rejections import record_rejection
+from antiphon.core.events import TERMINAL_EVENTS, Failed, Terminal
+from antiphon.core.items import Document
+from antiphon.dialects.client_dialect import EventBatch
+from antiphon.dialects.responses.render import encode_document
+from antiphon.engine.services import Prepared
+from antiphon.errors import InvalidRequest
+from antiphon.server.create import prepare_request
+from antiphon.server.exchange import Exchange
 from antiphon.server.websocket.client_frames import CreateFrame
 from antiphon.server.websocket.recent_turns import RecentTurns
-from antiphon.server.websocket.server_frames import (
-    EventFrame,
-    encode_fields,
-    error_frame,
-    read_events,
-)
+from antiphon.server.websocket.server_frames import encode_fields, error_frame, with_fields
 from antiphon.server.websocket.warm_up import warm_up
-from antiphon.store.chain import build_history, without_truncated_calls
-from antiphon.store.conversation import load_items_before
 from antiphon.store.turn import Turn
-from antiphon.wire.body import check_input_items, check_settings
-from antiphon.wire.items import Document
-from antiphon.wire.request import Request
-from antiphon.wire.sse import SSEEncoder
 
 Send: TypeAlias = Callable[[bytes], Awaitable[None]]
 """Sends one text frame; returns when the client is ready for more. Raises `ConnectionError`."""
@@ -50,123 +32,73 @@ Send: TypeAlias = Callable[[bytes], Awaitable[None]]
 class Responder:
     """Answers requests of one client. `turns` is what its connection remembers."""
 
-    def __init__(self, service: Service, caller: Caller, turns: RecentTurns, send: Send) -> None:
-        self._service = service
-        self._caller = caller
+    def __init__(self, handshake: Exchange, turns: RecentTurns, send: Send) -> None:
+        self._handshake = handshake
         self._turns = turns
         self._send = send
 
-    async def answer(self, frame: CreateFrame, size: int, *, is_large: bool) -> None:
+    def new_exchange(self, document: Document | None, *, is_large: bool = False) -> Exchange:
+        """Begin the exchange of one frame, by the setup that is in effect now."""
+        process = self._handshake.process
+        caller = structs.replace(self._handshake.caller, request_id=process.new_request_id())
+        return Exchange(
+            process,
+            process.setup,
+            self._handshake.http,
+            caller,
+            document=document,
+            is_large=is_large,
+        )
+
+    async def respond(self, frame: CreateFrame, size: int, *, is_large: bool) -> None:
         """Send the events of a response, or the error envelope that takes their place."""
-        caller = self._new_caller()
-        received = Received(caller.client, frame.document, is_large)
+        exchange = self.new_exchange(frame.body, is_large=is_large)
         reply = _Reply(frame, size, self._turns, self._send)
         try:
-            received.document = frame.read_body()
-            await self._respond(caller, received, reply)
+            frame.check()
+            await self._create(exchange, reply)
         except ConnectionError:
-            return  # the client is gone: there is nobody to answer
+            return  # the client is gone
         except Exception as error:
             reply.evict_parent()
-            await self._send_error(error, caller, received, frame.stream_id)
+            await self.reject(error, exchange, frame.stream_id)
 
-    async def reject(self, error: InvalidRequest, received: Received, lane: str | None) -> None:
-        """Send the error envelope of a frame that is not a request."""
-        await self._send_error(error, self._new_caller(), received, lane)
+    async def reject(self, error: Exception, exchange: Exchange, lane: str | None) -> None:
+        """Send the error envelope of a frame."""
+        envelope = error_frame(exchange.fail(error), exchange.caller.request_id, lane)
+        with suppress(ConnectionError):
+            await self._send(envelope)
 
-    def _new_caller(self) -> Caller:
-        new_id = self._service.engine.services.runtime.new_id
-        return structs.replace(self._caller, request_id=new_id("req"))
-
-    async def _respond(self, caller: Caller, received: Received, reply: _Reply) -> None:
-        engine = self._service.engine
+    async def _create(self, exchange: Exchange, reply: _Reply) -> None:
         generate = reply.frame.read_generate()
-        request = await self._read_request(received)
-        if not self._service.state.ready:
-            fault = shutdown_fault()
-            raise UpstreamError(fault, describe(fault, caller.locale))
-        if request.conversation is not None:
-            await self._continue_conversation(request, caller, reply)
-            return
-        prepared = await engine.prepare(request, caller, self._turns)
-        prepared = reply.prepared = await self._join_history(prepared)
-        if generate:
-            await self._stream(Run(engine.services, prepared), reply)
-        else:
-            events, encoder = await warm_up(engine.services, prepared), SSEEncoder()
-            await reply.send(encoder.feed(events), encoder.sequence_number - 1, is_last=True)
-
-    async def _continue_conversation(self, request: Request, caller: Caller, reply: _Reply) -> None:
-        """Answer a request with a conversation, which one response at a time continues."""
-        if not reply.frame.read_generate():
+        request = await exchange.read_request()
+        if request.conversation is not None and not generate:
             raise InvalidRequest(
                 "'generate': false prepares input for 'previous_response_id'; it cannot be used"
                 " with 'conversation'.",
                 param="generate",
                 code="mutually_exclusive_parameters",
             )
-        run = await self._service.conversation_locks.create(self._service.engine, request, caller)
-        reply.prepared = run.prepared
-        await self._stream(run, reply)
+        with ExitStack() as held:
+            prepared = await prepare_request(exchange, request, held, self._turns)
+            if generate:
+                await self._stream(exchange, prepared, reply, held.pop_all())
+                return
+        events = await warm_up(exchange.services, prepared)
+        reply.begin(prepared, ())
+        await reply.send(EventBatch(0, events), is_last=True)
 
-    async def _join_history(self, prepared: PreparedRequest) -> PreparedRequest:
-        """Have a response that is stored contain the turns before it that are not: its chain must
-        not have a gap."""
-        request, client = prepared.request, prepared.caller.client
-        parent_id = request.previous_response_id
-        if not request.store or parent_id is None or self._turns.find(parent_id) is None:
-            return prepared
-        chain = await self._turns.chain(parent_id, client=client)
-        conversations = self._service.engine.services.store.conversations
-        before = await load_items_before(conversations, chain[0], client=client)
-        history = [*without_truncated_calls(before), *build_history(chain)]
-        request = structs.replace(
-            request, previous_response_id=None, input=(*history, *request.input)
-        )
-        return structs.replace(prepared, request=request)
-
-    async def _read_request(self, received: Received) -> Request:
-        document, limits = received.document, self._service.body_limits
-        assert document is not None
-        check_input_items(document, limits)
-        if not received.is_large:
-            return Request.read(document)
-        worker = self._service.engine.services.worker
-        await worker.run(partial(check_settings, document, limits))
-        return await worker.run(partial(Request.read, document, is_large=True))
-
-    async def _stream(self, run: Run, reply: _Reply) -> None:
-        live = self._service.live
-        driver = RunDriver(run, drivers=live.drivers, record_start=live.record_start)
-        try:
-            await driver.open(self._service.config.commit_after_s)
-            reply.begin(run.diagnostics)
-            await reply.send(*driver.first)
-            await driver.follow(reply)
-        finally:
-            await driver.leave()
-
-    async def _send_error(
-        self, error: Exception, caller: Caller, received: Received, lane: str | None
+    async def _stream(
+        self, exchange: Exchange, prepared: Prepared, reply: _Reply, held: ExitStack
     ) -> None:
-        services, profile = self._service.engine.services, caller.profile
-        response = self._error_response(error, caller, received)
-        adapt_status(response, profile)
-        if not isinstance(error, UpstreamError):
-            record_rejection(services, caller, received, response)
-        response.headers["x-request-id"] = caller.request_id
+        live = exchange.process.live.create(exchange.services, prepared)
+        live.run.hold(held)
         try:
-            await self._send(error_frame(response, lane))
-        except ConnectionError:
-            return
-
-    def _error_response(self, error: Exception, caller: Caller, received: Received) -> HTTPResponse:
-        if isinstance(error, InvalidRequest):
-            return invalid_request_response(error)
-        if isinstance(error, UpstreamError):
-            return fault_response(error.fault, caller.profile, error.description)
-        self._service.report_failure(error, caller.request_id, received)
-        return internal_error_response(error, caller.locale)
+            await live.open(exchange.setup.server.commit_after_s)
+            reply.begin(prepared, live.run.diagnostics)
+            await live.follow(reply)
+        finally:
+            await live.leave()
 
 
 class _Reply:
@@ -174,36 +106,38 @@ class _Reply:
 
     def __init__(self, frame: CreateFrame, size: int, turns: RecentTurns, send: Send) -> None:
         self.frame = frame
-        self.prepared: PreparedRequest | None = None
+        self._prepared: Prepared | None = None
         self._size = size
         self._turns = turns
         self._parent = turns.find(frame.parent_id)
         self._send = send
         self._fields = self._first_fields = encode_fields(frame.stream_id, {})
 
-    def begin(self, diagnostics: Sequence[Diagnostic]) -> None:
-        """Add the diagnostics, which HTTP has in a header, to the first event."""
+    def begin(self, prepared: Prepared, diagnostics: Sequence[Diagnostic]) -> None:
+        """Take the events of a response from now on. The first event has the diagnostics, which
+        HTTP has in a header."""
+        self._prepared = prepared
         if diagnostics:
             headers = {"antiphon-diagnostics": diagnostics_header(diagnostics)}
             self._first_fields = encode_fields(self.frame.stream_id, headers)
 
-    async def send(self, frames: bytes, last_seq: int, is_last: bool) -> None:
+    async def send(self, batch: EventBatch, is_last: bool) -> None:
         """Send each event as one text frame."""
-        for event in read_events(frames):
-            if event.is_terminal:
-                self._end(event)
+        for number, event in enumerate(batch.events, batch.first):
+            data = encode_document(event, number)
+            if isinstance(event, TERMINAL_EVENTS):
+                self._end(event, len(data))
             fields, self._first_fields = self._first_fields, self._fields
-            await self._send(event.with_fields(fields))
+            await self._send(with_fields(data, fields))
 
-    def _end(self, event: EventFrame) -> None:
+    def _end(self, event: Terminal, size: int) -> None:
         """Remember the turn before its client learns that it is over."""
-        assert self.prepared is not None
-        if event.is_failure:
+        assert self._prepared is not None
+        if isinstance(event, Failed):
             self.evict_parent()
-        response = msgspec.json.decode(event.data)["response"]
-        if not response["store"]:  # the others are found in the store, until they are deleted
-            turn = _make_turn(self.prepared, response)
-            size = self._size + len(event.data)
+        if not event.response.store:  # the others are found in the store, until they are deleted
+            turn = _make_turn(self._prepared, msgspec.to_builtins(event.response))
+            size += self._size
             has_history = turn.previous_response_id is None  # in its input, if there is any
             parent = None if has_history else self._parent
             self._turns.add(turn, size, self.frame.stream_id, parent)
@@ -213,7 +147,7 @@ class _Reply:
             self._turns.evict(self.frame.parent_id, self.frame.stream_id)
 
 
-def _make_turn(prepared: PreparedRequest, response: Document) -> Turn:
+def _make_turn(prepared: Prepared, response: Document) -> Turn:
     request = prepared.request
     return Turn(
         id=response["id"],

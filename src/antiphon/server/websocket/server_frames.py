@@ -2,31 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
+from antiphon.dialects.client_dialect import Problem
+from antiphon.dialects.responses.client import RESPONSES
 from antiphon.errors import InvalidRequest
-from antiphon.server.http import HTTPResponse
 from antiphon.server.websocket.client_frames import SteerFrame
-
-_DATA = b"\ndata: "
-_ENDINGS = (b"event: response.completed\n", b"event: response.incomplete\n")
-_FAILED = b"event: response.failed\n"
-_FORWARDED_HEADERS = ("retry-after", "retry-after-ms", "antiphon-diagnostics", "x-request-id")
-
-
-class EventFrame(msgspec.Struct, frozen=True):
-    """One event of a response as JSON."""
-
-    data: bytes
-    is_terminal: bool
-    is_failure: bool
-
-    def with_fields(self, fields: bytes) -> bytes:
-        """The JSON of the event with further fields, which `encode_fields` has made."""
-        return self.data[:-1] + fields
 
 
 def encode_fields(stream_id: str | None, headers: Mapping[str, str]) -> bytes:
@@ -36,27 +20,23 @@ def encode_fields(stream_id: str | None, headers: Mapping[str, str]) -> bytes:
     return b"}" if encoded == b"{}" else b"," + encoded[1:]
 
 
-def read_events(frames: bytes) -> Iterator[EventFrame]:
-    """Read the events out of encoded server-sent events."""
-    for frame in frames.split(b"\n\n")[:-1]:
-        data = frame[frame.index(_DATA) + len(_DATA) :]
-        failed = frame.startswith(_FAILED)
-        yield EventFrame(data, failed or frame.startswith(_ENDINGS), failed)
+def with_fields(event: bytes, fields: bytes) -> bytes:
+    """Return the JSON of an event with further fields, which `encode_fields` has made."""
+    return event[:-1] + fields
 
 
-def error_frame(response: HTTPResponse, stream_id: str | None = None) -> bytes:
-    """The envelope of an error that `POST /v1/responses` would have answered with `response`.
+def error_frame(problem: Problem, request_id: str, stream_id: str | None = None) -> bytes:
+    """The envelope of an error, with what `POST /v1/responses` would have in its body and headers.
 
-    Its headers are given twice: clients look for them in the error, or beside it."""
-    assert isinstance(response.body, bytes)
-    headers = {
-        name: response.headers[name] for name in _FORWARDED_HEADERS if name in response.headers
-    }
-    error = msgspec.json.decode(response.body)["error"]
+    The headers are given twice: clients look for them in the error, or beside it."""
+    reply = RESPONSES.error(problem)
+    headers = {**reply.headers, "x-request-id": request_id}
+    del headers["content-type"]
+    error = msgspec.json.decode(reply.body)["error"]
     error = {**error, "code": error["code"] or error["type"], "headers": headers}
     envelope: dict[str, Any] = {
         "type": "error",
-        "status": response.status,
+        "status": reply.status,
         "error": error,
         "headers": headers,
     }

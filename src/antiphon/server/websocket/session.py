@@ -15,18 +15,18 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from antiphon.engine.services import Caller
+from antiphon.core.items import Document
 from antiphon.engine.timer import InactivityTimer
 from antiphon.errors import InvalidRequest
+from antiphon.server.body import BodyDecoder, BodyScanner
 from antiphon.server.content_encoding import PIECE_BYTES
-from antiphon.server.endpoints.context import Received, Service
+from antiphon.server.exchange import Exchange
 from antiphon.server.http import WebSocket
 from antiphon.server.websocket.client_frames import SteerFrame, read_frame, read_stream_id
 from antiphon.server.websocket.lanes import LaneLimits, Lanes
 from antiphon.server.websocket.recent_turns import RecentTurns
 from antiphon.server.websocket.responder import Responder
 from antiphon.server.websocket.server_frames import steer_failed_frame
-from antiphon.wire.body import BodyDecoder, BodyScanner
 
 GOING_AWAY = 1001
 """The close code after which clients connect again."""
@@ -42,14 +42,15 @@ class SessionLimits(Struct, frozen=True, kw_only=True):
 class Session:
     """A `WebSocketSession` of one client."""
 
-    def __init__(
-        self, service: Service, caller: Caller, limits: SessionLimits | None = None
-    ) -> None:
-        self.max_message_bytes = service.config.max_body_bytes
-        self._service = service
-        self._caller = caller
-        self.client = caller.client
+    def __init__(self, handshake: Exchange, limits: SessionLimits | None = None) -> None:
+        process = handshake.process
+        self.max_message_bytes = handshake.setup.server.max_body_bytes
+        self.client = handshake.caller.client
+        self._handshake = handshake
         self._limits = limits or SessionLimits()
+        self._lanes = Lanes(self.client, process.websockets.waiting, self._limits.lanes)
+        self._turns = RecentTurns(handshake.services.store)
+        self._socket: WebSocket | None = None
         self._is_expired = False
         self._is_revoked = False
         self._is_pinging = False
@@ -57,23 +58,28 @@ class Session:
 
     async def run(self, socket: WebSocket) -> None:
         self._socket = socket
-        self._lanes = Lanes(self._limits.lanes)
-        self._turns = RecentTurns(self._service.engine.services.store)
-        loop, keepalive_s = asyncio.get_running_loop(), self._service.config.keepalive_s
+        keepalive_s = self._handshake.setup.server.keepalive_s
         pings = InactivityTimer(keepalive_s, self._on_silence, repeat=True)
+        loop = asyncio.get_running_loop()
         lifetime = loop.call_later(self._limits.max_duration_s, self._expire)
-        self._service.sessions[self] = None
+        sessions = self._handshake.process.websockets.sessions
+        sessions[self] = None
         try:
             await self._read_frames()
         except ConnectionError:
             pass  # the client is gone
         finally:
-            del self._service.sessions[self]
+            del sessions[self]
             pings.cancel()
             lifetime.cancel()
             for task in self._tasks:
                 task.cancel()
             await self._lanes.close()
+
+    @property
+    def _connection(self) -> WebSocket:
+        assert self._socket is not None, "the session runs"
+        return self._socket
 
     def revoke(self) -> None:
         self._is_revoked = True
@@ -85,33 +91,30 @@ class Session:
     # Frames
 
     async def _read_frames(self) -> None:
+        responder = Responder(self._handshake, self._turns, self._connection.send)
         while True:
-            received = Received(self._caller.client)
+            decoded: Document | None = None
             try:
-                message = await self._socket.receive()
+                message = await self._connection.receive()
                 if message is None:
                     return
-                await self._take(message, received)
+                decoder = BodyDecoder(BodyScanner(self._handshake.setup.body_limits))
+                await _feed(decoder, message)
+                decoded = decoder.close()
+                await self._take(decoded, len(message), decoder.scanner.is_large, responder)
             except InvalidRequest as error:
-                lane = _find_lane(received)
-                await self._new_responder().reject(error, received, lane)
+                exchange = responder.new_exchange(decoded)
+                await responder.reject(error, exchange, _find_lane(decoded))
 
-    def _new_responder(self) -> Responder:
-        """Answer by the configuration that is in effect now."""
-        service = self._service.state.current
-        return Responder(service, self._caller, self._turns, self._socket.send)
-
-    async def _take(self, message: bytes, received: Received) -> None:
+    async def _take(
+        self, document: Document, size: int, is_large: bool, responder: Responder
+    ) -> None:
         """Put a request into its lane; raises `InvalidRequest`."""
-        decoder = BodyDecoder(BodyScanner(self._service.body_limits))
-        await _feed(decoder, message)
-        received.document = decoder.close()
-        received.is_large = is_large = decoder.scanner.is_large
-        frame, size = read_frame(received.document), len(message)
+        frame = read_frame(document)
         if isinstance(frame, SteerFrame):
             target = self._turns.find(str(frame.response_id))
             lane = None if target is None else target.lane
-            await self._socket.send(steer_failed_frame(frame, lane))
+            await self._connection.send(steer_failed_frame(frame, lane))
             return
         if self._is_expired:
             raise self._expired()
@@ -121,8 +124,8 @@ class Session:
                 code="invalid_api_key",
                 status=401,
             )
-        answer = partial(self._new_responder().answer, frame, size, is_large=is_large)
-        self._lanes.add(frame.stream_id, answer, size)
+        respond = partial(responder.respond, frame, size, is_large=is_large)
+        self._lanes.add(frame.stream_id, respond, size)
 
     # Time
 
@@ -133,7 +136,7 @@ class Session:
 
     async def _ping(self) -> None:
         with suppress(ConnectionError):
-            await self._socket.ping()
+            await self._connection.ping()
         self._is_pinging = False
 
     def _expire(self) -> None:
@@ -143,13 +146,14 @@ class Session:
     async def _close_expired(self) -> None:
         """Tell the client why, after the responses that have begun."""
         await self._lanes.wait_idle()
-        await self._new_responder().reject(self._expired(), Received(self._caller.client), None)
+        responder = Responder(self._handshake, self._turns, self._connection.send)
+        await responder.reject(self._expired(), responder.new_exchange(None), None)
         await self._close_when_idle("The connection has reached its maximum duration.")
 
     async def _close_when_idle(self, reason: str) -> None:
         await self._lanes.wait_idle()
         with suppress(ConnectionError):
-            await self._socket.close(GOING_AWAY, reason)
+            await self._connection.close(GOING_AWAY, reason)
 
     def _expired(self) -> InvalidRequest:
         minutes = self._limits.max_duration_s / 60
@@ -173,9 +177,9 @@ async def _feed(decoder: BodyDecoder, message: bytes) -> None:
         decoder.feed(message[start : start + PIECE_BYTES])
 
 
-def _find_lane(received: Received) -> str | None:
+def _find_lane(document: Document | None) -> str | None:
     """The lane of a frame that was rejected, if its name can be read."""
     try:
-        return read_stream_id(received.document or {})
+        return read_stream_id(document or {})
     except InvalidRequest:
         return None

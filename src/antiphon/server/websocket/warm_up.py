@@ -5,14 +5,14 @@ No provider is called. The request is checked, planned, traced, logged and store
 
 from __future__ import annotations
 
-from antiphon.core.stream.machine import ResponseMachine
+from antiphon.core.events import Event
 from antiphon.engine.answer import Answer
-from antiphon.engine.services import PreparedRequest, Services
+from antiphon.engine.services import Prepared, Services
 from antiphon.engine.tracing import RunTrace
-from antiphon.wire.events import Event
+from antiphon.engine.turns import SaveInStore
 
 
-async def warm_up(services: Services, prepared: PreparedRequest) -> list[Event]:
+async def warm_up(services: Services, prepared: Prepared) -> list[Event]:
     """Complete a response at once, and return its events."""
     runtime = services.runtime
     began = runtime.monotonic()
@@ -21,10 +21,10 @@ async def warm_up(services: Services, prepared: PreparedRequest) -> list[Event]:
     )
     trace.software = prepared.caller.profile.software
     trace.begin(prepared.skipped)
-    answer = Answer(services, prepared, trace, prepared.targets[0])
-    machine = ResponseMachine(prepared.response, new_id=runtime.new_id, now=runtime.now)
+    save = SaveInStore(services.store, prepared.request.conversation)
+    answer = Answer(services, prepared, trace, prepared.targets[0], save)
     try:
-        return await answer.release(machine.start() + machine.finish("stop"))
+        return await answer.release(answer.translation.complete())
     finally:
         answer.close()
         answer.finish_trace()

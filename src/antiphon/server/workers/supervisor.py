@@ -12,13 +12,21 @@ import signal
 import socket
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from math import inf
 
 from antiphon.config import Config
 from antiphon.errors import ConfigError
-from antiphon.pipeline.log import Entry
+from antiphon.server.workers.limit_server import LimitServer
 from antiphon.server.workers.listeners import Listeners, close_listeners
-from antiphon.server.workers.worker_process import RETIRE, Place, WorkerProcess, fork_worker
+from antiphon.server.workers.worker_process import (
+    RETIRE,
+    Inherited,
+    WorkerContext,
+    WorkerProcess,
+    fork_worker,
+)
+from antiphon.stages.log import Entry
 
 START_S = 60.0
 """Seconds in which a worker must be ready."""
@@ -28,7 +36,7 @@ _MIN_BACKOFF_S = 0.5
 _MAX_BACKOFF_S = 10.0
 _UNCHANGED = "the configuration has not changed"
 
-Work = Callable[[Config, Place], int]
+Work = Callable[[Config, WorkerContext], int]
 """Runs a worker until it is stopped; returns its exit code."""
 
 
@@ -64,6 +72,8 @@ class Supervisor:
         self._is_stopping = False
         self._exit_code = 0
         self._selector = selectors.DefaultSelector()
+        """Its data are functions, which are called when their file is ready."""
+        self._limits = LimitServer(self._selector)
         self._alive, self._alive_end = os.pipe()
         self._signals, self._signals_end = socket.socketpair()
 
@@ -73,10 +83,7 @@ class Supervisor:
         self._advance()
         while self._workers or not self._is_stopping:
             for key, _ in self._selector.select(self._find_timeout()):
-                if isinstance(key.data, WorkerProcess):
-                    self._on_report(key.data)
-                else:
-                    self._on_signals()
+                key.data()
             self._reap()
             self._kill_late()
             self._advance()
@@ -85,7 +92,7 @@ class Supervisor:
     def _watch_signals(self) -> None:
         for each in (self._signals, self._signals_end):
             each.setblocking(False)
-        self._selector.register(self._signals, selectors.EVENT_READ)
+        self._selector.register(self._signals, selectors.EVENT_READ, self._on_signals)
         signal.set_wakeup_fd(self._signals_end.fileno())
         for number in (signal.SIGCHLD, signal.SIGHUP, signal.SIGTERM, signal.SIGINT):
             signal.signal(number, _ignore)
@@ -136,15 +143,18 @@ class Supervisor:
 
         def close_inherited() -> None:
             close_listeners(others)
+            self._limits.close()
             self._selector.close()
             os.close(self._alive_end)
             self._signals.close()
             self._signals_end.close()
 
-        worker = fork_worker(place, self._wanted, own, self._alive, close_inherited, self._work)
+        inherited = Inherited(own, self._alive, self._limits.connect())
+        worker = fork_worker(place, self._wanted, inherited, close_inherited, self._work)
         worker.kill_at = time.monotonic() + START_S
         self._workers[worker.pid] = worker
-        self._selector.register(worker.report, selectors.EVENT_READ, worker)
+        on_report = partial(self._on_report, worker)
+        self._selector.register(worker.report, selectors.EVENT_READ, on_report)
 
     def _report_complete(self) -> None:
         if not self._is_announced:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import sys
 import time
 import traceback
@@ -21,15 +22,32 @@ _RESET = (signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD, RETIRE)
 
 
 @dataclass(frozen=True)
-class Place:
+class Inherited:
+    """Open files that a worker gets from its parent."""
+
+    listeners: Listeners
+    parent: int
+    """A pipe that is readable when the parent is gone."""
+    limits: socket.socket
+    """A connection to the counters of limits that all workers share."""
+
+
+@dataclass(frozen=True)
+class WorkerContext:
     """What a worker gets from its parent."""
 
     number: int
     """Counts from 1; a replacement has the number of its predecessor."""
-    listeners: Listeners
-    parent: int
-    """A pipe that is readable when the parent is gone."""
+    inherited: Inherited
     _report: int
+
+    @property
+    def parent(self) -> int:
+        return self.inherited.parent
+
+    @property
+    def listeners(self) -> Listeners:
+        return self.inherited.listeners
 
     def report_ready(self) -> None:
         """Tell the parent that the worker accepts connections."""
@@ -76,12 +94,12 @@ class WorkerProcess:
 def fork_worker(
     number: int,
     config: Config,
-    listeners: Listeners,
-    parent: int,
+    inherited: Inherited,
     close_inherited: Callable[[], None],
-    work: Callable[[Config, Place], int],
+    work: Callable[[Config, WorkerContext], int],
 ) -> WorkerProcess:
-    """Start a worker that runs `work`; `close_inherited` closes what is the parent's own."""
+    """Start a worker that runs `work`; `close_inherited` closes what is the parent's own. The
+    connection to the counters is closed in the parent."""
     report, report_end = os.pipe()
     blocked = signal.pthread_sigmask(signal.SIG_BLOCK, (*_RESET, signal.SIGINT))
     pid = os.fork()
@@ -93,9 +111,10 @@ def fork_worker(
             signal.signal(each, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the parent, too
         signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
-        _run_and_exit(lambda: work(config, Place(number, listeners, parent, report_end)))
+        _run_and_exit(lambda: work(config, WorkerContext(number, inherited, report_end)))
     signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
     os.close(report_end)
+    inherited.limits.close()
     return WorkerProcess(pid, number, config, report)
 
 

@@ -70,7 +70,8 @@ class PostgresAdmin:
         self._address = address
 
     async def read_state(self) -> StoreState:
-        version, newest = await read_version(self._address), len(MIGRATIONS)
+        version = await read_version(self._address)
+        newest = len(MIGRATIONS)
         counts: dict[str, int] = {}
         if 0 < version <= newest:
             async with connecting(self._address) as connection:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from antiphon.store.admin.tables import (
     PAGE,
@@ -35,9 +36,9 @@ from antiphon.store.sqlite.file import (
     snapshot,
     transaction,
 )
+from antiphon.store.sqlite.retention import purge_turns
 from antiphon.store.sqlite.runs import purge_runs
 from antiphon.store.sqlite.schema import SCHEMA
-from antiphon.store.sqlite.store import purge_turns
 from antiphon.store.turn import decode_turn
 
 _READ: dict[type[Any], str] = {
@@ -57,8 +58,8 @@ _USAGE = f"""
     INSERT INTO usage ({", ".join(USAGE_COLUMNS)}) VALUES ({", ".join("?" * len(USAGE_COLUMNS))})
 """
 _TURN = """
-    INSERT INTO turn (seq, id, previous_response_id, expires_at, owner, client, body)
-    VALUES (?, ?, ?, ?, ?, ?, ?)
+    INSERT INTO turn (seq, id, previous_response_id, expires_at, owner, client, body, size)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?)
 """
 _ITEM = "INSERT INTO item (id, is_input, turn, position) VALUES (?, ?, ?, ?)"
 _RUN = """
@@ -71,7 +72,7 @@ _CONVERSATION = """
     VALUES (?, ?, ?, ?, ?, ?)
 """
 _CONVERSATION_ITEM = """
-    INSERT INTO conversation_item (seq, conversation, id, body) VALUES (?, ?, ?, ?)
+    INSERT INTO conversation_item (seq, conversation, id, body, size) VALUES (?, ?, ?, ?, ?)
 """
 _COUNTS = """
     SELECT (SELECT count(*) FROM turn), (SELECT count(*) FROM conversation),
@@ -91,7 +92,8 @@ class SQLiteAdmin:
         self._path = path
 
     async def read_state(self) -> StoreState:
-        version, counts = 0, (0, 0, 0, 0)
+        version = 0
+        counts = (0, 0, 0, 0)
         newest = len(SCHEMA.migrations)
         if self._path.exists():
             with convert_errors(self._path), closing(connect_reader(self._path)) as connection:
@@ -169,20 +171,21 @@ def _read_row(table: type[Any], row: Sequence[Any]) -> Row:
 
 
 def _write_turns(connection: sqlite3.Connection, rows: Sequence[Any]) -> None:
-    turns, items = [], []
+    turns = []
+    items = []
     for row in rows:
         turn = decode_turn(row.body, row.expires_at)
-        previous, body = turn.previous_response_id, compress(row.body)
-        turns.append((row.seq, turn.id, previous, row.expires_at, row.owner, row.client, body))
+        key = (row.seq, turn.id, turn.previous_response_id, row.expires_at, row.owner, row.client)
+        turns.append((*key, compress(row.body), len(row.body)))
         items += [(id, *place[:1], row.seq, place[1]) for id, place in locate_items(turn).items()]
     connection.executemany(_TURN, turns)
     connection.executemany(_ITEM, items)
 
 
 def _write_conversation_items(connection: sqlite3.Connection, rows: Sequence[Any]) -> None:
+    keys = [(row.seq, row.conversation, msgspec.json.decode(row.body)["id"]) for row in rows]
     values = [
-        (row.seq, row.conversation, msgspec.json.decode(row.body)["id"], compress(row.body))
-        for row in rows
+        (*key, compress(row.body), len(row.body)) for key, row in zip(keys, rows, strict=True)
     ]
     connection.executemany(_CONVERSATION_ITEM, values)
 
@@ -197,3 +200,31 @@ _WRITERS: dict[type[Any], Callable[[sqlite3.Connection, Sequence[Any]], object]]
         _USAGE, [(*row.key, *row.counts) for row in rows]
     ),
 }
+
+
+# --- turns without an owner, in the file of a store that is not open ------------------------------
+
+_COUNT_WITHOUT_OWNER = "SELECT count(*), max(ifnull(expires_at, 1 << 62)) FROM turn WHERE {} AND {}"
+_ALIVE = "(expires_at IS NULL OR expires_at > ?)"
+_NEVER = 1 << 62
+
+
+class TurnsWithoutOwner(Struct, frozen=True):
+    count: int = 0
+    expire_at: int | None = None
+    """When the last of them expires; None: never."""
+
+
+def count_turns_without_owner(path: Path, now: int) -> TurnsWithoutOwner:
+    """Count them in a store's file; in a file that does not exist there are none."""
+    if not path.exists():
+        return TurnsWithoutOwner()
+    with convert_errors(path), closing(connect_reader(path)) as connection:
+        columns = [row[1] for row in connection.execute("PRAGMA table_info(turn)")]
+        if not columns:  # created, and not used yet
+            return TurnsWithoutOwner()
+        condition = "owner IS NULL" if "owner" in columns else "1"
+        count, last = connection.execute(
+            _COUNT_WITHOUT_OWNER.format(condition, _ALIVE), (now,)
+        ).fetchone()
+    return TurnsWithoutOwner(count, None if last in (None, _NEVER) else last)

@@ -1,7 +1,7 @@
 """Batched writes: calls of the same statement share a round trip and a commit.
 
-While one batch is written, the calls that come meanwhile are collected for the next one, so a
-single call never waits for others. A call that fails by itself does not fail the rest of its batch.
+While one batch is written, new calls are collected for the next one, so a single call never waits
+for others. A call that fails by itself does not fail the rest of its batch.
 """
 
 from __future__ import annotations
@@ -80,7 +80,8 @@ class BatchedStatement:
 
     def _give_up(self, future: asyncio.Future[Any]) -> None:
         if not future.done():
-            name, wait_s = self._connections.address.name, self._connections.wait_s
+            name = self._connections.address.name
+            wait_s = self._connections.wait_s
             future.set_exception(StoreUnavailable(f"{name}: no answer within {wait_s:g} s."))
 
     async def _write_all(self) -> None:

@@ -71,10 +71,12 @@ class Connections:
                 pool.terminate()
 
     async def run(self, work: Callable[[Any, bool], Awaitable[T]]) -> T:
-        """Run `work(connection, is_repeated)`, again if the connection is lost meanwhile. It is
-        repeated if its effect on the database is not known."""
+        """Run `work(connection, is_repeated)`, again if the connection is lost before it ends.
+        It is repeated if its effect on the database is not known."""
         loop = asyncio.get_running_loop()
-        deadline, delay_s, is_repeated = loop.time() + self.wait_s, _FIRST_DELAY_S, False
+        deadline = loop.time() + self.wait_s
+        delay_s = _FIRST_DELAY_S
+        is_repeated = False
         while True:
             sent = [False]
             try:

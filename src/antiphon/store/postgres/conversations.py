@@ -7,19 +7,22 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from antiphon.core.items import Document
 from antiphon.store.conversation import (
     Conversation,
     ItemPage,
+    count_page,
     duplicate_item,
     encode_items,
     encode_turn_items,
+    page_size,
     unknown_after,
 )
+from antiphon.store.decode_thread import DecodeThread
 from antiphon.store.postgres.batches import BatchedStatement
 from antiphon.store.postgres.connections import Connections
 from antiphon.store.postgres.text import encode_text
 from antiphon.store.turn import Clock, StoreLimits, Turn
-from antiphon.wire.items import Document
 
 LeaseClock: TypeAlias = Callable[[], float | None]
 """Returns the time of leases; None is the time of the database, the same for all gateways."""
@@ -53,14 +56,23 @@ _LIST = f"""
         ) END AS after_seq
         FROM conversation WHERE {_FOUND}
     )
-    SELECT found.after_seq, item.body FROM found LEFT JOIN LATERAL (
-        SELECT seq, body FROM conversation_item
-        WHERE conversation = found.seq AND conversation_item.seq {{relation}} found.after_seq
-        ORDER BY conversation_item.seq {{order}} LIMIT $5
+    SELECT found.after_seq, item.size, CASE WHEN {{fits}} THEN item.body END AS body
+    FROM found LEFT JOIN LATERAL (
+        SELECT seq, body, octet_length(body) AS size, sum(octet_length(body)) OVER () AS whole,
+            sum(octet_length(body)) OVER (ORDER BY seq {{order}}) AS total,
+            row_number() OVER (ORDER BY seq {{order}}) AS place
+        FROM (
+            SELECT seq, body FROM conversation_item
+            WHERE conversation = found.seq AND conversation_item.seq {{relation}} found.after_seq
+            ORDER BY conversation_item.seq {{order}} LIMIT $5
+        ) AS listed
     ) AS item ON true ORDER BY item.seq {{order}}
 """
-_LIST_ASCENDING = _LIST.format(start=-1, relation=">", order="ASC")
-_LIST_DESCENDING = _LIST.format(start=1 << 62, relation="<", order="DESC")
+_PART = "item.total <= $6 OR item.place = 1"
+_ASCENDING = {"start": -1, "relation": ">", "order": "ASC"}
+_LIST_ALL = _LIST.format(**_ASCENDING, fits="item.whole <= $6")
+_LIST_ASCENDING = _LIST.format(**_ASCENDING, fits=_PART)
+_LIST_DESCENDING = _LIST.format(start=1 << 62, relation="<", order="DESC", fits=_PART)
 _UNLOCK = """
     UPDATE conversation SET locked_by = NULL, lock_holder = NULL WHERE id = $1 AND locked_by = $2
 """
@@ -70,9 +82,16 @@ class PostgresConversations:
     """A `ConversationStore` in the database of a store."""
 
     def __init__(
-        self, connections: Connections, *, now: Clock, lease_now: LeaseClock, limits: StoreLimits
+        self,
+        connections: Connections,
+        decoding: DecodeThread,
+        *,
+        now: Clock,
+        lease_now: LeaseClock,
+        limits: StoreLimits,
     ) -> None:
         self._connections = connections
+        self._decoding = decoding
         self._now = now
         self._lease_now = lease_now
         self._limits = limits
@@ -130,19 +149,23 @@ class PostgresConversations:
         limit: int | None = None,
         client: str = "",
     ) -> ItemPage | None:
-        query = _LIST_DESCENDING if is_descending else _LIST_ASCENDING
+        ascending = _LIST_ALL if limit is None else _LIST_ASCENDING
         rows = await self._connections.fetch(
-            query,
+            _LIST_DESCENDING if is_descending else ascending,
             *self._key(conversation_id, client),
             None if after is None else encode_text(after),
-            None if limit is None else limit + 1,
+            page_size(limit, self._limits) + 1,
+            self._limits.max_history_bytes,
         )
         if not rows:
             return None
         if after is not None and rows[0]["after_seq"] is None:
             raise unknown_after(after)
-        items = [msgspec.json.decode(row["body"]) for row in rows if row["body"] is not None]
-        return ItemPage(items[:limit], limit is not None and len(items) > limit)
+        sizes = [row["size"] for row in rows if row["size"] is not None]
+        count = count_page(sizes, limit, self._limits)
+        bodies = [row["body"] for row in rows[:count]]
+        items = await self._decoding.run(lambda: [*map(msgspec.json.decode, bodies)], sum(sizes))
+        return ItemPage(items, count < len(sizes))
 
     async def load_item(
         self, conversation_id: str, item_id: str, *, client: str = ""
@@ -199,7 +222,7 @@ def _columns(bodies: Mapping[str, bytes]) -> tuple[list[str], list[bytes]]:
 
 
 def _read_row(row: Any, conversation_id: str, client: str) -> Conversation | None:
-    """Return the conversation that a client has asked for; it is the client's, or nobody's."""
+    """Return the conversation that a client has asked for: its own, or one without an owner."""
     if row is None or row["created_at"] is None:
         return None
     return Conversation(

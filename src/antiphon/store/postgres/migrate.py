@@ -11,7 +11,7 @@ from antiphon.store.postgres.address import PostgresAddress
 from antiphon.store.postgres.driver import import_asyncpg, is_driver_error, to_store_error
 from antiphon.store.postgres.schema import MIGRATIONS
 
-# Taken before the transaction, which then sees what another process has created meanwhile.
+# Taken before the transaction, which then sees what another process created while it waited.
 _LOCK = "SELECT pg_advisory_lock(hashtextextended('antiphon ' || $1, 0))"
 _EXISTS = "SELECT to_regclass($1) IS NOT NULL"
 # `CREATE SCHEMA IF NOT EXISTS` needs the right to create one, also if it exists.
@@ -69,7 +69,7 @@ async def _migrate(connection: Any, address: PostgresAddress) -> tuple[int, int]
         return version, newest
     await connection.execute(_LOCK, address.schema)  # until the connection is closed
     async with connection.transaction():
-        # Read again under the lock: another process may have migrated it meanwhile.
+        # Read again under the lock: another process may have migrated it since.
         version = await _read_version(connection, address)
         _check_known(address, version)
         for statements in MIGRATIONS[version:]:

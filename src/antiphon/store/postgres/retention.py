@@ -61,7 +61,8 @@ class Retention:
 
     async def purge(self) -> int:
         """Delete what has expired; return the number of turns, logs and conversations."""
-        now, count = self._now(), 0
+        now = self._now()
+        count = 0
         for query in _PURGES:
             while deleted := (await self._fetch_row(query, now))[0]:
                 count += deleted

@@ -9,12 +9,12 @@ from typing import Any
 from uuid import uuid4
 
 from antiphon.errors import StoreError, StoreRefused, StoreUnavailable
+from antiphon.store.item_references import locate_items
 from antiphon.store.postgres.batches import BatchedStatement
 from antiphon.store.postgres.connections import Connections
 from antiphon.store.postgres.conversations import LeaseClock, PostgresConversations
 from antiphon.store.postgres.retention import Retention
 from antiphon.store.postgres.text import decode_text, encode_optional_text, encode_text
-from antiphon.store.postgres.turn_values import TurnEncoder
 from antiphon.store.postgres.wakeups import NotifiedWatch, Wakeups
 from antiphon.store.run_log import (
     FIRST_TOKEN,
@@ -38,6 +38,7 @@ _GAP_S = 3.0
 """Silence of all gateways after which the database counts as having been away: each of them writes
 every second."""
 _MAX_UNCERTAIN = 10_000
+_SPARE = 256
 _ABANDONED_S = 60.0
 """How long a beginning that was given up may still be written by a server that was away."""
 
@@ -57,9 +58,25 @@ _CLAIMABLE = """
 """
 _CLAIMED = f"{_CLAIMABLE} WHERE run.holder = $1 AND run.claim = $2 ORDER BY run.turn"
 _QUEUED = f"""
-    {_CLAIMABLE} WHERE run.status = 'queued' AND run.holder IS NULL
-        AND ($1::text IS NULL OR turn.id = $1)
-    ORDER BY run.turn LIMIT $2 FOR UPDATE OF run SKIP LOCKED
+    {_CLAIMABLE} WHERE run.status = 'queued' AND run.holder IS NULL AND turn.id = $1
+    FOR UPDATE OF run SKIP LOCKED
+"""
+# The first of each client before the second of any; what a client has running counts as before.
+# Some more than the limit are listed: other gateways claim at the same time.
+_NEXT = f"""
+    WITH busy AS MATERIALIZED (
+        SELECT owner, count(*) AS runs FROM run
+        WHERE holder IS NOT NULL AND is_background GROUP BY owner
+    ), next AS MATERIALIZED (
+        SELECT run.turn, coalesce(busy.runs, 0)
+            + row_number() OVER (PARTITION BY run.owner ORDER BY run.turn) AS place
+        FROM run LEFT JOIN busy ON busy.owner IS NOT DISTINCT FROM run.owner
+        WHERE run.status = 'queued' AND run.holder IS NULL ORDER BY place, run.turn
+        LIMIT $1::bigint + {_SPARE}
+    )
+    {_CLAIMABLE} JOIN next ON next.turn = run.turn
+    WHERE run.status = 'queued' AND run.holder IS NULL
+    ORDER BY next.place, run.turn LIMIT $1 FOR UPDATE OF run SKIP LOCKED
 """
 _EXPIRED = f"""
     {_CLAIMABLE} WHERE run.holder IS NOT NULL AND NOT EXISTS (
@@ -106,6 +123,30 @@ _CANCEL = f"""
 """
 
 
+class TurnEncoder:
+    """Encodes turns as the first eight parameters of `save_turn`, `begin_run` and `finish_run`."""
+
+    def __init__(self, now: Clock, limits: StoreLimits) -> None:
+        self._now = now
+        self._limits = limits
+
+    def encode(self, turn: Turn) -> tuple[Any, ...]:
+        """Raises `StoreRefused` if a turn is too large or not encodable."""
+        body = encode_turn(turn, self._limits)
+        expires_at = self._limits.expiry_of(turn, self._now())
+        items = locate_items(turn)
+        return (
+            encode_text(turn.id),
+            encode_optional_text(turn.previous_response_id),
+            expires_at,
+            encode_text(turn.client) or None,
+            body,
+            [encode_text(id) for id in items],
+            [location.is_input for location in items.values()],
+            [location.position for location in items.values()],
+        )
+
+
 class PostgresRuns:
     """A `RunStore` in the database of a store."""
 
@@ -138,7 +179,7 @@ class PostgresRuns:
         self._uncertain: dict[str, None] = {}
         """Response ids whose last write may have been written although it failed."""
         self._abandoned: dict[str, float] = {}
-        """Runs that may have begun although nobody was told: until when they are looked for."""
+        """Runs that may have begun although no reply arrived: until when they are looked for."""
         self._claims: dict[tuple[str, str | None], str] = {}
         """Ids of the claims that may have been written although they failed."""
         self._claiming = asyncio.Lock()
@@ -191,8 +232,10 @@ class PostgresRuns:
     async def claim(
         self, holder: str, limit: int, *, response_id: str | None = None
     ) -> list[ClaimedRun]:
-        id = encode_optional_text(response_id)
-        return await self._claim(("queued", id), holder, _QUEUED, (id, limit))
+        if response_id is None:
+            return await self._claim(("queued", None), holder, _NEXT, (limit,))
+        id = encode_text(response_id)
+        return await self._claim(("queued", id), holder, _QUEUED, (id,))
 
     async def claim_expired(self, holder: str, limit: int) -> list[ClaimedRun]:
         await self._delete_abandoned()
@@ -211,7 +254,8 @@ class PostgresRuns:
         """Whether all gateways could renew their leases: the database was away neither for this
         process, nor for all of them before this one was started."""
         reachable_s = (await self._connections.fetch_row(_REACHABLE, self._lease_now(), _GAP_S))[0]
-        failed_at, now = self._connections.failed_at, asyncio.get_running_loop().time()
+        failed_at = self._connections.failed_at
+        now = asyncio.get_running_loop().time()
         is_known = failed_at is None or now >= failed_at + self._grace_s
         return is_known and bool(reachable_s >= self._grace_s)
 
@@ -241,7 +285,7 @@ class PostgresRuns:
         check_token(turn.id, token, row["current"])
         check_order(turn.id, row["last_seq"], batches, self._connections.address.name)
         if has_run is None:
-            with suppress(StoreError):  # the response is stored; whoever finds the run leaves it
+            with suppress(StoreError):  # a process that finds the run sees the stored response
                 await self._connections.fetch(_DELETE_BEGINNING, encode_text(turn.id), token)
         await self._evict()
 
@@ -314,7 +358,7 @@ class PostgresRuns:
         self, key: tuple[str, str | None], holder: str, query: str, values: tuple[Any, ...]
     ) -> list[ClaimedRun]:
         """Claim runs. If it is not known whether an earlier claim was written, its runs are
-        returned first: nobody else will run them."""
+        returned first: no other process will run them."""
         async with self._claiming:
             is_known = key not in self._claims
             claim = self._claims.setdefault(key, uuid4().hex)

@@ -11,7 +11,7 @@ been written by the same call before is then not an error.
 from __future__ import annotations
 
 from antiphon.store.postgres.conversation_schema import CONVERSATION_FUNCTIONS
-from antiphon.store.postgres.usage_schema import USAGE_TABLES
+from antiphon.store.usage.usage_table import COUNTS, UsageKey
 
 _TABLES = """
 CREATE TABLE turn (
@@ -96,6 +96,23 @@ CREATE INDEX conversation_item_order ON conversation_item (conversation, seq);
 -- Written by the readiness probe.
 CREATE TABLE probe (checked_at timestamptz NOT NULL);
 INSERT INTO probe VALUES (now());
+"""
+
+_USAGE_TABLES = f"""
+CREATE TABLE usage (
+    hour integer NOT NULL,                -- hours since the epoch
+    client text COLLATE "C" NOT NULL,
+    model text COLLATE "C" NOT NULL,      -- as its provider names it
+    provider text COLLATE "C" NOT NULL,
+    {", ".join(f"{name} bigint NOT NULL" for name in COUNTS)},
+    PRIMARY KEY ({", ".join(UsageKey._fields)})
+);
+
+-- Additions that were committed: one that is repeated after a lost reply must not count twice.
+CREATE TABLE usage_addition (
+    id text COLLATE "C" PRIMARY KEY,
+    added_at timestamptz NOT NULL DEFAULT now()
+);
 """
 
 _TRIGGERS = """
@@ -291,7 +308,7 @@ END $$;
 """
 
 # Since when the database has been written without a break. Holders renew their leases after it,
-# and nobody takes their runs before they could.
+# and no other process takes their runs before they could.
 _REACHABILITY = """
 CREATE TABLE reachability (since double precision NOT NULL, seen_at double precision NOT NULL);
 INSERT INTO reachability VALUES (0, 0);
@@ -340,11 +357,26 @@ BEGIN
 END $$;
 """
 
+# The owner of the turn, so that queued runs are claimed by client in turn.
+_RUN_OWNER = """
+ALTER TABLE run ADD COLUMN owner text COLLATE "C";
+UPDATE run SET owner = turn.owner FROM turn WHERE turn.seq = run.turn AND run.is_background;
+CREATE FUNCTION set_run_owner() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    new.owner := (SELECT turn.owner FROM turn WHERE turn.seq = new.turn);
+    RETURN new;
+END $$;
+CREATE TRIGGER run_begun BEFORE INSERT ON run FOR EACH ROW WHEN (new.is_background)
+    EXECUTE FUNCTION set_run_owner();
+CREATE INDEX run_waiting ON run (owner, turn) WHERE status = 'queued';
+"""
+
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     (
-        *(_TABLES, USAGE_TABLES, _TRIGGERS, _SAVE, _BEGIN, _APPEND),
+        *(_TABLES, _USAGE_TABLES, _TRIGGERS, _SAVE, _BEGIN, _APPEND),
         *(CONVERSATION_FUNCTIONS, _FINISH, _LEASES),
     ),
     (_REACHABILITY,),
     (_BEGIN_ONCE,),
+    (_RUN_OWNER,),
 )

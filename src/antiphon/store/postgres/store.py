@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from contextlib import suppress
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
+from antiphon.core.items import Document
 from antiphon.errors import StoreError
-from antiphon.store.chain import check_finished, follow_chain
+from antiphon.store.chain import check_finished, decode_chain, max_links, measure_chain
+from antiphon.store.decode_thread import DecodeThread
 from antiphon.store.item_references import ItemCollector, ItemLocation
 from antiphon.store.postgres.address import parse_address
 from antiphon.store.postgres.connections import Connections
@@ -18,10 +21,9 @@ from antiphon.store.postgres.conversations import LeaseClock, PostgresConversati
 from antiphon.store.postgres.migrate import migrate
 from antiphon.store.postgres.retention import Retention
 from antiphon.store.postgres.runs import GRACE_S, PostgresRuns
-from antiphon.store.postgres.text import encode_text
+from antiphon.store.postgres.text import decode_text, encode_text
 from antiphon.store.postgres.usage import PostgresUsageTable
 from antiphon.store.turn import Clock, StoreLimits, Turn, decode_turn
-from antiphon.wire.items import Document
 
 WAIT_S = 5.0
 POOL_SIZE = 8
@@ -49,14 +51,20 @@ _DELETE = f"""
 """
 # UNION drops duplicates, so a cycle terminates; `follow_chain` then reports it.
 _CHAIN = f"""
-    WITH RECURSIVE link (seq, parent) AS (
-        SELECT turn.seq, turn.previous_response_id FROM turn WHERE turn.id = $1 AND {_FOUND}
+    WITH RECURSIVE link (id, seq, parent, expires_at, size) AS (
+        SELECT turn.id, turn.seq, turn.previous_response_id, turn.expires_at,
+            octet_length(turn.body)
+        FROM turn WHERE turn.id = $1 AND {_FOUND}
         UNION
-        SELECT turn.seq, turn.previous_response_id
+        SELECT turn.id, turn.seq, turn.previous_response_id, turn.expires_at,
+            octet_length(turn.body)
         FROM link JOIN turn ON turn.id = link.parent WHERE {_FOUND}
+    ), newest AS (
+        SELECT * FROM link LIMIT $4
     )
-    SELECT turn.body, turn.expires_at FROM (SELECT seq FROM link LIMIT $4) AS link
-    JOIN turn ON turn.seq = link.seq
+    SELECT newest.*, CASE WHEN (SELECT sum(size) FROM newest) <= $5 THEN (
+        SELECT body FROM turn WHERE turn.seq = newest.seq
+    ) END AS body FROM newest
 """
 _ITEMS = f"""
     SELECT wanted.id, place.seq, place.is_input, place.position
@@ -78,6 +86,22 @@ def _database_time() -> None:
     return None
 
 
+class _ChainRow(NamedTuple):
+    """A turn of a chain."""
+
+    id: str
+    """As it is stored, and so is `parent`."""
+    seq: int
+    parent: str | None
+    expires_at: int | None
+    size: int
+    body: bytes | None
+
+    @property
+    def previous_response_id(self) -> str | None:
+        return None if self.parent is None else decode_text(self.parent)
+
+
 class PostgresStore:
     """A `Store` in one schema of a PostgreSQL database."""
 
@@ -95,8 +119,9 @@ class PostgresStore:
         self._limits = limits = limits or StoreLimits()
         self._now = now
         self._connections = Connections(parse_address(url), wait_s=wait_s, pool_size=pool_size)
+        self._decoding = DecodeThread()
         self._conversations = PostgresConversations(
-            self._connections, now=now, lease_now=lease_now, limits=limits
+            self._connections, self._decoding, now=now, lease_now=lease_now, limits=limits
         )
         self._retention = Retention(self._connections, now=now, limits=limits)
         self._runs = PostgresRuns(
@@ -143,6 +168,7 @@ class PostgresStore:
             await asyncio.wait((self._maintaining,))
         await self._runs.close()
         await self._conversations.close()
+        self._decoding.close()
         await self._connections.close()
 
     async def check(self) -> None:
@@ -164,15 +190,36 @@ class PostgresStore:
 
         return await self._connections.run(work)
 
-    async def chain(self, response_id: str, *, client: str = "") -> list[Turn]:
-        limit, key = self._limits.max_chain, self._key(response_id, client)
-        rows = await self._connections.fetch(_CHAIN, *key, limit)
-        decoded = [decode_turn(row["body"], row["expires_at"]) for row in rows]
-        found = {turn.id: turn for turn in decoded}
-        turns = list(follow_chain(response_id, found.get, limit).values())
+    async def chain(
+        self, response_id: str, *, client: str = "", truncate: bool = False
+    ) -> list[Turn]:
+        limits = self._limits
+        key = self._key(response_id, client)
+        most = limits.max_history_bytes
+        rows = await self._connections.fetch(_CHAIN, *key, max_links(limits), most)
+        links = {row["id"]: _ChainRow(*row.values()) for row in rows}
+        kept = measure_chain(
+            response_id,
+            lambda id: links.get(id) or links.get(encode_text(id)),
+            limits,
+            truncate=truncate,
+        )
+        bodies = await self._load_bodies([*kept.values()])
+        decode = partial(decode_chain, bodies, limits, truncate=truncate)
+        turns = await self._decoding.run(decode, sum(link.size for link in kept.values()))
         await self._renew(turns, key[2])
         check_finished(turns)
         return turns
+
+    async def _load_bodies(self, links: Sequence[_ChainRow]) -> list[tuple[bytes, int | None]]:
+        """Return the bodies of turns, and when these expire. They are read already unless the
+        oldest turns of their chain were left out."""
+        found = {link.seq: link.body for link in links}
+        if None in found.values():
+            rows = await self._connections.fetch(_BODY, [*found])
+            found = {row["seq"]: row["body"] for row in rows}
+        bodies = [(found.get(link.seq), link.expires_at) for link in links]
+        return [(body, expires_at) for body, expires_at in bodies if body is not None]
 
     async def load_items(
         self, item_ids: Collection[str], *, client: str = ""
@@ -186,10 +233,12 @@ class PostgresStore:
         wanted: defaultdict[int, dict[str, ItemLocation]] = defaultdict(dict)
         for row in await self._connections.fetch(_ITEMS, *key):
             wanted[row["seq"]][ids[row["id"]]] = ItemLocation(row["is_input"], row["position"])
-        collector, seqs = ItemCollector(), [*wanted]
+        collector = ItemCollector()
+        seqs = [*wanted]
         for first in range(0, len(seqs), _BODIES):
             for row in await self._connections.fetch(_BODY, seqs[first : first + _BODIES]):
-                collector.add(row["body"], wanted[row["seq"]])
+                add = partial(collector.add, row["body"], wanted[row["seq"]])
+                await self._decoding.run(add, len(row["body"]))
         return collector.items
 
     def _key(self, response_id: str, client: str) -> tuple[str, str, int]:

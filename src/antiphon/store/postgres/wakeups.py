@@ -70,7 +70,7 @@ class Wakeups:
             channel = f"{self._address.schema}_events"
             async with asyncio.timeout(self._address.connect_s):
                 await connection.add_listener(channel, self._on_notify)
-            for key in list(self._watches):  # what was notified before is known to nobody
+            for key in list(self._watches):  # earlier notifications are lost
                 self._wake(key)
             await self._check(connection, lost)
         finally:

@@ -8,20 +8,22 @@ from typing import Any
 
 import msgspec
 
+from antiphon.core.items import Document
 from antiphon.store.conversation import (
     Conversation,
     ItemPage,
+    count_page,
     duplicate_item,
     encode_items,
     encode_turn_items,
+    page_size,
     unknown_after,
 )
-from antiphon.store.sqlite.access import SQLiteAccess, compress, decompress
+from antiphon.store.sqlite.access import SQLiteAccess, decompress
 from antiphon.store.sqlite.file import snapshot
-from antiphon.store.sqlite.schema import searchable_id
+from antiphon.store.sqlite.schema import SIZE, searchable_id
 from antiphon.store.sqlite.writer import Job
 from antiphon.store.turn import Clock, ExactClock, StoreLimits, Turn
-from antiphon.wire.items import Document
 
 _FIND = """
     SELECT seq, id, owner, created_at, metadata, expires_at FROM conversation
@@ -31,15 +33,16 @@ _CREATE = """
     INSERT INTO conversation (id, owner, created_at, expires_at, metadata) VALUES (?, ?, ?, ?, ?)
 """
 _ADD_ITEM = """
-    INSERT INTO conversation_item (conversation, id, body) VALUES (?, ?, ?)
+    INSERT INTO conversation_item (conversation, id, body, size) VALUES (?, ?, ?, ?)
     ON CONFLICT (conversation, id) DO NOTHING
 """
 _ITEM = "SELECT seq, body FROM conversation_item WHERE conversation = ? AND id = ?"
-_LIST = """
-    SELECT body FROM conversation_item WHERE conversation = :conversation AND seq {} :after
-    ORDER BY seq {} LIMIT :limit
+_LIST = f"""
+    SELECT seq, {SIZE} FROM conversation_item
+    WHERE conversation = :conversation AND seq {{}} :after ORDER BY seq {{}} LIMIT :limit
 """
 _LIST_ASCENDING, _LIST_DESCENDING = _LIST.format(">", "ASC"), _LIST.format("<", "DESC")
+_BODY = "SELECT body FROM conversation_item WHERE seq = ?"
 _LAST = 1 << 62  # above every seq
 _LOCKED_BY_OTHER = """
     SELECT 1 FROM conversation
@@ -65,9 +68,17 @@ class SQLiteConversations:
     """A `ConversationStore` in the file of a store."""
 
     def __init__(
-        self, access: SQLiteAccess, *, now: Clock, lease_now: ExactClock, limits: StoreLimits
+        self,
+        access: SQLiteAccess,
+        evict: Job[None],
+        *,
+        now: Clock,
+        lease_now: ExactClock,
+        limits: StoreLimits,
     ) -> None:
+        """`evict` deletes conversations that are over a limit."""
         self._access = access
+        self._evict = evict
         self._now = now
         self._lease_now = lease_now
         self._limits = limits
@@ -83,7 +94,7 @@ class SQLiteConversations:
         )
 
         def job(connection: sqlite3.Connection) -> None:
-            _insert_items(connection, connection.execute(_CREATE, row).lastrowid, bodies)
+            self._insert_items(connection, connection.execute(_CREATE, row).lastrowid, bodies)
 
         await self._access.write(job)
 
@@ -95,7 +106,8 @@ class SQLiteConversations:
     async def update(
         self, conversation_id: str, metadata: Mapping[str, str], *, client: str = ""
     ) -> Conversation | None:
-        key, body = self._key(conversation_id, client), msgspec.json.encode(metadata)
+        key = self._key(conversation_id, client)
+        body = msgspec.json.encode(metadata)
 
         def job(connection: sqlite3.Connection) -> Conversation | None:
             row = self._use(connection, key)
@@ -122,7 +134,8 @@ class SQLiteConversations:
     async def append_items(
         self, conversation_id: str, items: Sequence[Document], *, client: str = ""
     ) -> Conversation | None:
-        key, bodies = self._key(conversation_id, client), encode_items(items, self._limits)
+        key = self._key(conversation_id, client)
+        bodies = encode_items(items, self._limits)
 
         def job(connection: sqlite3.Connection) -> Conversation | None:
             row = connection.execute(_FIND, key).fetchone()
@@ -132,7 +145,7 @@ class SQLiteConversations:
                 if connection.execute(_ITEM, (row[0], id)).fetchone() is not None:
                     raise duplicate_item(id)
             self._use(connection, key)
-            _insert_items(connection, row[0], bodies)
+            self._insert_items(connection, row[0], bodies)
             return _read_row(row)
 
         return await self._access.write(job)
@@ -147,10 +160,10 @@ class SQLiteConversations:
         client: str = "",
     ) -> ItemPage | None:
         key = self._key(conversation_id, client)
-        max_rows = -1 if limit is None else limit + 1
+        max_rows = page_size(limit, self._limits) + 1
         query = _LIST_DESCENDING if is_descending else _LIST_ASCENDING
 
-        def job(connection: sqlite3.Connection) -> list[Document] | None:
+        def job(connection: sqlite3.Connection) -> ItemPage | None:
             with snapshot(connection):
                 row = connection.execute(_FIND, key).fetchone()
                 if row is None:
@@ -159,17 +172,18 @@ class SQLiteConversations:
                 if after is not None:
                     seq = _find_item(connection, row[0], after)
                 values = {"conversation": row[0], "after": seq, "limit": max_rows}
-                return [_decode(body) for (body,) in connection.execute(query, values)]
+                found = connection.execute(query, values).fetchall()
+                count = count_page([size for _, size in found], limit, self._limits)
+                bodies = [connection.execute(_BODY, row[:1]).fetchone() for row in found[:count]]
+            return ItemPage([_decode(body) for (body,) in bodies], count < len(found))
 
-        items = await self._access.read(job)
-        if items is None:
-            return None
-        return ItemPage(items[:limit], limit is not None and len(items) > limit)
+        return await self._access.read(job)
 
     async def load_item(
         self, conversation_id: str, item_id: str, *, client: str = ""
     ) -> Document | None:
-        key, id = self._key(conversation_id, client), searchable_id(item_id)
+        key = self._key(conversation_id, client)
+        id = searchable_id(item_id)
 
         def job(connection: sqlite3.Connection) -> Document | None:
             with snapshot(connection):
@@ -182,7 +196,8 @@ class SQLiteConversations:
     async def delete_item(
         self, conversation_id: str, item_id: str, *, client: str = ""
     ) -> Conversation | None:
-        key, id = self._key(conversation_id, client), searchable_id(item_id)
+        key = self._key(conversation_id, client)
+        id = searchable_id(item_id)
 
         def job(connection: sqlite3.Connection) -> Conversation | None:
             row = connection.execute(_FIND, key).fetchone()
@@ -197,7 +212,8 @@ class SQLiteConversations:
     async def lock(
         self, conversation_id: str, response_id: str, holder: str, *, client: str = ""
     ) -> bool | None:
-        key, lease_now = self._key(conversation_id, client), self._lease_now()
+        key = self._key(conversation_id, client)
+        lease_now = self._lease_now()
 
         def job(connection: sqlite3.Connection) -> bool | None:
             row = self._use(connection, key)
@@ -221,15 +237,27 @@ class SQLiteConversations:
     def add_job(self, conversation_id: str, turn: Turn) -> Job[None]:
         """Return the job that appends a finished turn to a conversation, if that still exists, and
         unlocks it."""
-        bodies, key = encode_turn_items(turn, self._limits), self._key(conversation_id, turn.client)
+        bodies = encode_turn_items(turn, self._limits)
+        key = self._key(conversation_id, turn.client)
 
         def job(connection: sqlite3.Connection) -> None:
             row = self._use(connection, key)
             if row is not None:
-                _insert_items(connection, row[0], bodies)
+                self._insert_items(connection, row[0], bodies)
                 connection.execute(_UNLOCK, (key["id"], turn.id))
 
         return job
+
+    def _insert_items(
+        self,
+        connection: sqlite3.Connection,
+        conversation: int | None,
+        bodies: Mapping[str, bytes],
+    ) -> None:
+        compress = self._access.compress
+        rows = [(conversation, id, compress(body), len(body)) for id, body in bodies.items()]
+        connection.executemany(_ADD_ITEM, rows)
+        self._evict(connection)
 
     def _key(self, conversation_id: str, client: str) -> dict[str, Any]:
         return {"id": searchable_id(conversation_id), "client": client, "now": self._now()}
@@ -248,13 +276,6 @@ class SQLiteConversations:
 def purge_conversations(connection: sqlite3.Connection, now: int, limit: int) -> bool:
     """Delete some expired conversations; True if there may be more."""
     return connection.execute(_PURGE, (now, limit)).rowcount == limit
-
-
-def _insert_items(
-    connection: sqlite3.Connection, conversation: int | None, bodies: Mapping[str, bytes]
-) -> None:
-    rows = [(conversation, id, compress(body)) for id, body in bodies.items()]
-    connection.executemany(_ADD_ITEM, rows)
 
 
 def _find_item(connection: sqlite3.Connection, conversation: int, item_id: str) -> int:

@@ -1,7 +1,7 @@
 """SQLite files: private permissions, ownership check, migrations, errors that name the file.
 
-A file may be moved, deleted or replaced while it is open. SQLite would go on with a file that
-nobody can find, so a `WatchedConnection` is opened again if another file is at its path.
+A file may be moved, deleted or replaced while it is open. SQLite would go on with a file
+that has no path, so a `WatchedConnection` is opened again if another file is at its path.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ def connect(
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute(f"PRAGMA journal_size_limit = {_WAL_BYTES}")
             connection.execute(f"PRAGMA synchronous = {synchronous}")
-            _migrate(connection, schema)
+            migrate(connection, schema)
         except BaseException:
             connection.close()
             raise
@@ -183,7 +183,7 @@ class WatchedConnection:
         if self._connection is None or identity is None or identity != self._identity:
             self.close()
             self._connection = self._connect()
-            # A file that was created or replaced meanwhile may not be the one that was opened.
+            # A file that was created or replaced just now may not be the one that was opened.
             opened = _read_identity(self._path)
             self._identity = opened if opened == identity else None
         return self._connection
@@ -270,11 +270,12 @@ def _check_ownership(connection: sqlite3.Connection, path: Path, schema: Databas
         )
 
 
-def _migrate(connection: sqlite3.Connection, schema: DatabaseSchema) -> None:
+def migrate(connection: sqlite3.Connection, schema: DatabaseSchema) -> None:
+    """Create the tables, or change them to the newest version."""
     if _read_pragma(connection, "user_version") == len(schema.migrations):
         return
     with transaction(connection):
-        # Read again under the lock: another process may have migrated it meanwhile.
+        # Read again under the lock: another process may have migrated it since.
         for statements in schema.migrations[_read_pragma(connection, "user_version") :]:
             for statement in statements:
                 connection.execute(statement)

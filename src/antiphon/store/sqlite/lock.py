@@ -18,7 +18,7 @@ LOOK_S = 0.0005
 """Time between two looks at the lock."""
 PAUSE_S = 3 * LOOK_S
 SHARED_S = 1.0
-"""How long a file counts as shared after its lock was held by somebody else."""
+"""How long a file counts as shared after another process held its lock."""
 
 
 def disable_waiting(connection: sqlite3.Connection) -> sqlite3.Connection:

@@ -43,9 +43,19 @@ _CLAIMABLE = """
         run.is_background, run.is_streamed, run.request
     FROM run JOIN turn ON turn.seq = run.turn
 """
-_QUEUED = f"""
-    {_CLAIMABLE} WHERE run.status = 'queued' AND run.holder IS NULL
-        AND (:id IS NULL OR turn.id = :id) ORDER BY run.turn LIMIT :limit
+_QUEUED = f"{_CLAIMABLE} WHERE run.status = 'queued' AND run.holder IS NULL AND turn.id = ?"
+# The first of each client before the second of any; what a client has running counts as before.
+_NEXT = f"""
+    WITH busy AS (
+        SELECT owner, count(*) AS runs FROM run
+        WHERE holder IS NOT NULL AND is_background = 1 GROUP BY owner
+    ), next AS (
+        SELECT run.turn AS turn, coalesce(busy.runs, 0)
+            + row_number() OVER (PARTITION BY run.owner ORDER BY run.turn) AS place
+        FROM run LEFT JOIN busy ON busy.owner IS run.owner
+        WHERE run.status = 'queued' AND run.holder IS NULL ORDER BY place, run.turn LIMIT ?
+    )
+    {_CLAIMABLE} JOIN next ON next.turn = run.turn ORDER BY next.place, run.turn
 """
 _EXPIRED = f"""
     {_CLAIMABLE} LEFT JOIN lease ON lease.holder = run.holder
@@ -163,10 +173,12 @@ class SQLiteRuns:
     async def claim(
         self, holder: str, limit: int, *, response_id: str | None = None
     ) -> list[ClaimedRun]:
-        id = None if response_id is None else searchable_id(response_id)
+        query: tuple[str, tuple[int | str]] = (_NEXT, (limit,))
+        if response_id is not None:
+            query = (_QUEUED, (searchable_id(response_id),))
 
         def job(connection: sqlite3.Connection) -> list[ClaimedRun]:
-            rows = connection.execute(_QUEUED, {"id": id, "limit": limit}).fetchall()
+            rows = connection.execute(*query).fetchall()
             return [self._take(connection, row, holder) for row in rows]
 
         return await self._access.write(job)
@@ -269,7 +281,8 @@ class SQLiteRuns:
 
     def _take(self, connection: sqlite3.Connection, row: Sequence[Any], holder: str) -> ClaimedRun:
         run = _ClaimableRow(*row)
-        turn, token = decode_turn(decompress(run.body), run.expires_at), run.token + 1
+        turn = decode_turn(decompress(run.body), run.expires_at)
+        token = run.token + 1
         if turn.status == "queued":
             turn = self._save_in_progress(connection, turn)
         connection.execute(_TAKE, ("in_progress", holder, token, run.turn))

@@ -151,8 +151,30 @@ SCHEMA = DatabaseSchema(
             """,
         ),
         USAGE_MIGRATION,
+        (
+            # Bytes of the body as JSON; NULL: not known, see `SIZE`.
+            "ALTER TABLE turn ADD COLUMN size INTEGER",
+            "ALTER TABLE conversation_item ADD COLUMN size INTEGER",
+        ),
+        (
+            # The owner of the turn, so that queued runs are claimed by client in turn.
+            "ALTER TABLE run ADD COLUMN owner TEXT",
+            "UPDATE run SET owner = (SELECT turn.owner FROM turn WHERE turn.seq = run.turn)"
+            " WHERE is_background = 1",
+            """
+            CREATE TRIGGER run_begun AFTER INSERT ON run WHEN new.is_background = 1 BEGIN
+                UPDATE run SET owner = (SELECT owner FROM turn WHERE seq = new.turn)
+                    WHERE turn = new.turn;
+            END
+            """,
+            "CREATE INDEX run_waiting ON run (owner, turn) WHERE status = 'queued'",
+        ),
     ),
 )
+
+SIZE = "coalesce(size, json_length(body))"
+"""Bytes of a body as JSON, of rows of earlier versions, too; a reading connection has the
+function."""
 
 ALIVE = "(turn.expires_at IS NULL OR turn.expires_at > :now)"
 FOUND = f"{ALIVE} AND (turn.owner = :client OR turn.owner IS NULL)"

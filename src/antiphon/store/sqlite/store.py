@@ -1,7 +1,8 @@
 """SQLite store of turns: write-ahead log, full durability, no disk access on the event loop.
 
-One thread writes, in batches; a few others read, each with its own connection. A chain of any
-length is one query, and an item is found by an index.
+In a file, one thread writes, in batches; a few others read, each with its own connection. In memory
+(`memory://`), everything runs on the event loop. A chain of any length is one query, and an item is
+found by an index.
 """
 
 from __future__ import annotations
@@ -9,43 +10,48 @@ from __future__ import annotations
 import sqlite3
 from collections import defaultdict
 from collections.abc import Collection
+from functools import partial
 from pathlib import Path
+from typing import Any, NamedTuple
 
-from antiphon.store.chain import check_finished, follow_chain
+from antiphon.core.items import Document
+from antiphon.store.chain import check_finished, decode_chain, max_links, measure_chain
 from antiphon.store.item_references import ItemCollector, ItemLocation, locate_items
-from antiphon.store.sqlite.access import SQLiteAccess, compress, decompress
-from antiphon.store.sqlite.conversations import SQLiteConversations, purge_conversations
-from antiphon.store.sqlite.file import WatchedConnection, connect, snapshot, vacuum
-from antiphon.store.sqlite.lock import disable_waiting, enable_waiting
-from antiphon.store.sqlite.runs import SQLiteRuns, purge_runs
-from antiphon.store.sqlite.schema import FOUND, SCHEMA, searchable_id
+from antiphon.store.sqlite.access import Bodies, FileAccess, SQLiteAccess, decompress
+from antiphon.store.sqlite.conversations import SQLiteConversations
+from antiphon.store.sqlite.file import WatchedConnection, connect, snapshot
+from antiphon.store.sqlite.lock import disable_waiting
+from antiphon.store.sqlite.memory import MemoryAccess, MemoryRetention, bound_limits
+from antiphon.store.sqlite.retention import Retention
+from antiphon.store.sqlite.runs import SQLiteRuns
+from antiphon.store.sqlite.schema import FOUND, SCHEMA, SIZE, searchable_id
 from antiphon.store.sqlite.writer import BatchWriter, Job, MakeWriter
 from antiphon.store.turn import Clock, ExactClock, StoreLimits, Turn, decode_turn, encode_turn
 from antiphon.store.usage.sqlite import SQLiteUsageTable
-from antiphon.wire.items import Document
-
-PURGE_EVERY_S = 60
-PURGE_TURNS = 500  # per transaction, so that no save waits long
-VACUUM_PAGES = 1000
+from antiphon.store.usage.usage_table import UsageTable
 
 _SAVE = """
-    INSERT INTO turn (id, previous_response_id, expires_at, owner, body) VALUES (?, ?, ?, ?, ?)
+    INSERT INTO turn (id, previous_response_id, expires_at, owner, body, size)
+    VALUES (?, ?, ?, ?, ?, ?)
     ON CONFLICT (id) DO UPDATE SET previous_response_id = excluded.previous_response_id,
-        expires_at = excluded.expires_at, owner = excluded.owner, body = excluded.body
+        expires_at = excluded.expires_at, owner = excluded.owner, body = excluded.body,
+        size = excluded.size
 """
 _DELETE = f"DELETE FROM turn WHERE id = :id AND {FOUND}"
 _UNLOCK = "UPDATE conversation SET locked_by = NULL, lock_holder = NULL WHERE locked_by = ?"
 _LOAD = f"SELECT body, expires_at FROM turn WHERE id = :id AND {FOUND}"
 # UNION drops duplicates, so a cycle terminates; `follow_chain` then reports it.
 _CHAIN = f"""
-    WITH RECURSIVE link (seq, parent) AS (
-        SELECT seq, previous_response_id FROM turn WHERE id = :id AND {FOUND}
+    WITH RECURSIVE link (id, seq, parent, expires_at, size) AS (
+        SELECT id, seq, previous_response_id, expires_at, {SIZE} FROM turn
+        WHERE id = :id AND {FOUND}
         UNION
-        SELECT turn.seq, turn.previous_response_id
+        SELECT turn.id, turn.seq, turn.previous_response_id, turn.expires_at,
+            coalesce(turn.size, json_length(turn.body))
         FROM link JOIN turn ON turn.id = link.parent WHERE {FOUND}
         LIMIT :limit
     )
-    SELECT turn.id, turn.body, turn.expires_at FROM link JOIN turn ON turn.seq = link.seq
+    SELECT id, seq, parent, expires_at, size FROM link
 """
 _SAVE_ITEM = """
     INSERT INTO item (id, is_input, turn, position)
@@ -60,52 +66,64 @@ FIND_ITEM = f"""
 _BODY = "SELECT body FROM turn WHERE seq = ?"
 _WRITE_SOMETHING = "UPDATE total SET turns = turns + ?"
 _RENEW = "UPDATE turn SET expires_at = ? WHERE id = ?"
-_OLDEST = "SELECT seq, length(body) FROM turn ORDER BY seq LIMIT ?"
-_PURGE = """
-    DELETE FROM turn WHERE seq IN (
-        SELECT seq FROM turn WHERE expires_at <= ? ORDER BY expires_at LIMIT ?
-    )
-"""
+
+
+class _Link(NamedTuple):
+    """A turn of a chain, without its body."""
+
+    seq: int
+    previous_response_id: str | None
+    expires_at: int | None
+    size: int
 
 
 class SQLiteStore:
-    """A `Store` in one SQLite file, which several processes may share."""
+    """A `Store` in one SQLite file, which several processes may share, or in memory."""
 
     def __init__(
         self,
-        path: Path,
+        path: Path | None,
         *,
         now: Clock,
         lease_now: ExactClock | None = None,
         limits: StoreLimits | None = None,
         make_writer: MakeWriter = BatchWriter,
     ) -> None:
-        """`lease_now` is the clock of leases, `now` if it is missing."""
-        self._limits = limits or StoreLimits()
+        """Without a path, the store is in memory. `lease_now` is the clock of leases, `now` if it
+        is missing."""
+        limits = limits or StoreLimits()
+        self._limits = limits if path is not None else bound_limits(limits)
         self._now = now
-        self._purged_at: int | None = None
-        file = WatchedConnection(
-            path, lambda: disable_waiting(connect(path, SCHEMA, synchronous="FULL"))
-        )
-        self._access = access = SQLiteAccess(path, make_writer(path, file, self._purge))
+        self._retention: Retention
+        self._access: SQLiteAccess
+        if path is None:
+            self._retention = MemoryRetention(now, bound_limits(limits))
+            self._access = MemoryAccess(self._retention.purge)
+        else:
+            self._retention = Retention(now, limits)
+            self._access = _open_file(path, self._retention.purge, make_writer)
         lease_now = lease_now or now
         self._conversations = SQLiteConversations(
-            access, now=now, lease_now=lease_now, limits=self._limits
+            self._access,
+            self._retention.evict_conversations,
+            now=now,
+            lease_now=lease_now,
+            limits=self._limits,
         )
         self._runs = SQLiteRuns(
-            access,
+            self._access,
             self._save_job,
             self._conversations.add_job,
             now=now,
             lease_now=lease_now,
             limits=self._limits,
         )
-        self.usage = SQLiteUsageTable(access.write, access.read)
+        self.usage: UsageTable = SQLiteUsageTable(self._access.write, self._access.read)
 
     @property
     def transactions(self) -> int:
         """Number of transactions committed for saves and deletions."""
-        return self._access.writer.transactions
+        return self._access.transactions
 
     @property
     def name(self) -> str:
@@ -141,9 +159,7 @@ class SQLiteStore:
     def _save_job(self, turn: Turn) -> Job[None]:
         """Encode a turn, and return the job that saves it."""
         body = encode_turn(turn, self._limits)
-        expires_at = turn.expires_at
-        if expires_at is None:
-            expires_at = self._limits.expiry(self._now())
+        expires_at = self._limits.expiry_of(turn, self._now())
         owner = turn.client or None
         items = [
             (id, location.is_input, turn.id, location.position)
@@ -151,10 +167,11 @@ class SQLiteStore:
         ]
 
         def job(connection: sqlite3.Connection) -> None:
-            row = (turn.id, turn.previous_response_id, expires_at, owner, compress(body))
+            stored = self._access.compress(body)
+            row = (turn.id, turn.previous_response_id, expires_at, owner, stored, len(body))
             connection.execute(_SAVE, row)
             connection.executemany(_SAVE_ITEM, items)
-            _evict(connection, self._limits)
+            self._retention.evict_turns(connection)
 
         return job
 
@@ -186,19 +203,22 @@ class SQLiteStore:
 
         return await self._access.write(job)
 
-    async def chain(self, response_id: str, *, client: str = "") -> list[Turn]:
-        limit, now = self._limits.max_chain, self._now()
-        max_rows = -1 if limit is None else limit
-        key = {"id": searchable_id(response_id), "client": client, "now": now, "limit": max_rows}
+    async def chain(
+        self, response_id: str, *, client: str = "", truncate: bool = False
+    ) -> list[Turn]:
+        limits = self._limits
+        now = self._now()
+        key: dict[str, Any] = {"id": searchable_id(response_id), "client": client, "now": now}
+        key["limit"] = max_links(limits)
 
-        def job(connection: sqlite3.Connection) -> list[Turn]:
-            turns = {
-                id: decode_turn(decompress(body), expires_at)
-                for id, body, expires_at in connection.execute(_CHAIN, key)
-            }
-            return list(follow_chain(response_id, turns.get, limit).values())
+        def job(connection: sqlite3.Connection) -> Bodies[int | None]:
+            with snapshot(connection):
+                links = {id: _Link(*rest) for id, *rest in connection.execute(_CHAIN, key)}
+                kept = measure_chain(response_id, links.get, limits, truncate=truncate)
+                return [(_read_body(connection, each), each.expires_at) for each in kept.values()]
 
-        turns = await self._access.read(job)
+        decode = partial(decode_chain, limits=limits, truncate=truncate)
+        turns = await self._access.read_bodies(job, decode)
         self._renew(turns, now)
         check_finished(turns)
         return turns
@@ -231,39 +251,14 @@ class SQLiteStore:
         if rows:
             self._access.post(lambda connection: connection.executemany(_RENEW, rows))
 
-    # --- in the writer thread ---------------------------------------------------------------------
 
-    def _purge(self, connection: sqlite3.Connection) -> bool:
-        """Delete some expired turns, once a minute; True if there may be more."""
-        now = self._now()
-        if self._purged_at is not None and now - self._purged_at < PURGE_EVERY_S:
-            return False
-        with enable_waiting(connection):
-            for purge in (purge_turns, purge_runs, purge_conversations):
-                if purge(connection, now, PURGE_TURNS):
-                    return True
-            self._purged_at = now
-            vacuum(connection, VACUUM_PAGES)
-        return False
+def _open_file(path: Path, maintain: Job[bool], make_writer: MakeWriter) -> FileAccess:
+    file = WatchedConnection(
+        path, lambda: disable_waiting(connect(path, SCHEMA, synchronous="FULL"))
+    )
+    return FileAccess(path, make_writer(path, file, maintain))
 
 
-def purge_turns(connection: sqlite3.Connection, now: int, limit: int) -> bool:
-    """Delete some expired turns; True if there may be more."""
-    return connection.execute(_PURGE, (now, limit)).rowcount == limit
-
-
-def _evict(connection: sqlite3.Connection, limits: StoreLimits) -> None:
-    """Delete the oldest turns while a limit is exceeded, a bounded number at a time."""
-    if limits.max_turns is None and limits.max_bytes is None:
-        return
-    turns, size = connection.execute("SELECT turns, bytes FROM total").fetchone()
-    over_turns = 0 if limits.max_turns is None else turns - limits.max_turns
-    over_bytes = 0 if limits.max_bytes is None else size - limits.max_bytes
-    if over_turns <= 0 and over_bytes <= 0:
-        return
-    last = None
-    for seq, freed in connection.execute(_OLDEST, (PURGE_TURNS,)).fetchall():
-        if over_turns <= 0 and over_bytes <= 0:
-            break
-        last, over_turns, over_bytes = seq, over_turns - 1, over_bytes - freed
-    connection.execute("DELETE FROM turn WHERE seq <= ?", (last,))
+def _read_body(connection: sqlite3.Connection, link: _Link) -> bytes:
+    (body,) = connection.execute(_BODY, (link.seq,)).fetchone()
+    return decompress(body)

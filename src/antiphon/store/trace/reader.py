@@ -85,7 +85,8 @@ class TraceFilter(Struct, frozen=True, kw_only=True):
     until_ms: float | None = None
 
     def accepts(self, summary: TraceSummary) -> bool:
-        request, finish = summary.request, summary.finish
+        request = summary.request
+        finish = summary.finish
         found = (
             (self.client, (request.client,)),
             (self.model, (request.model, summary.provider_model)),

@@ -120,6 +120,8 @@ class TraceFinish(_RequestRow, frozen=True, kw_only=True, tag="finish"):
     """
 
     status: str
+    finish_reason: str | None = None
+    """Why the model stopped, in the provider's own word."""
     http_status: int | None = None
     duration_ms: int
     upstream_latency_ms: int | None = None

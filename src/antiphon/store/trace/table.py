@@ -81,7 +81,8 @@ def delete_excess_rows(
     for seq, at_ms, size in connection.execute(_OLDEST, (RETAIN_ROWS,)).fetchall():
         if at_ms >= before_ms and excess <= 0:
             break
-        last, excess = seq, excess - size
+        last = seq
+        excess -= size
     if last is None:
         return False
     delete_summaries(connection, last)

@@ -31,7 +31,8 @@ def percentile(counts: Sequence[int], share: float) -> float | None:
     total = sum(counts)
     if not total:
         return None
-    rank, below = share * total, 0
+    rank = share * total
+    below = 0
     for number, count in enumerate(counts):
         below += count
         if count and below >= rank:

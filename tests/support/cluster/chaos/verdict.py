@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import aiohttp
 
-from antiphon.runs.lease import PROCESS_LOST
+from antiphon.runs.recovery import PROCESS_LOST
 from tests.support.cluster.chaos.disturbance import Disturbance
 from tests.support.cluster.chaos.records import Outcome, Records
 from tests.support.cluster.http_client import send

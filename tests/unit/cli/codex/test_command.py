@@ -26,6 +26,7 @@ from tests.support.commands import (
     run,
     serving,
 )
+from tests.support.tables import table
 
 # Prints its arguments and environment, and what it reads from the gateway and the catalog.
 FAKE_CODEX = """\
@@ -137,7 +138,7 @@ def gateway_with_key(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 # --- arguments ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@table(
     ("line", "own", "of_codex"),
     [
         ("", "", ""),
@@ -313,14 +314,25 @@ def test_codex_replaces_the_process_if_the_gateway_runs_already(tmp_path: Path, 
     assert json.loads(out)["pid"] == process.pid
 
 
-def test_the_key_of_the_configuration_wins_over_that_of_the_environment(
+def test_the_users_own_key_wins_over_the_first_of_the_configuration(
     tmp_path: Path, path: str, gateway_with_key: str
 ) -> None:
-    use_gateway(tmp_path, gateway_with_key, 'api_keys = { me = "k-me" }\n')
-    done = read_report(run(tmp_path, "codex", PATH=path, ANTIPHON_API_KEY="another"))
+    use_gateway(tmp_path, gateway_with_key, 'api_keys = { boss = "k-boss", me = "k-me" }\n')
+    done = read_report(run(tmp_path, "codex", PATH=path, ANTIPHON_API_KEY="k-me"))
     assert done["environment"]["ANTIPHON_API_KEY"] == "k-me"
     assert "k-me" not in json.dumps(done["arguments"])  # other users can read these
     assert done["settings"]["model_providers"]["antiphon"]["base_url"] == gateway_with_key
+
+
+def test_a_rejected_key_of_the_user_is_an_error_and_no_other_key_is_used(
+    tmp_path: Path, path: str, gateway_with_key: str
+) -> None:
+    use_gateway(tmp_path, gateway_with_key, 'api_keys = { me = "k-me" }\n')
+    ended = run(tmp_path, "codex", PATH=path, ANTIPHON_API_KEY="k-old")
+    assert ended.returncode == 2
+    message = ended.stderr.decode()
+    assert f"the gateway at {gateway_with_key} rejects the key in ANTIPHON_API_KEY" in message
+    assert "k-old" not in message
 
 
 def test_a_gateway_that_rejects_our_key_is_not_used(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from antiphon.core.compaction.compacted_response import compacted_response, find_compaction
-from antiphon.wire.response import Response, ResponseUsage
+from antiphon.core.response import Response, ResponseUsage
 
 ITEM = {"type": "compaction", "id": "cmp_1", "encrypted_content": "x"}
 USAGE = ResponseUsage(input_tokens=3, output_tokens=4, total_tokens=7)

@@ -8,9 +8,10 @@ import pytest
 
 from antiphon.core.compaction.open_items import is_kept, open_items
 from antiphon.core.compaction.summary import Summary
+from antiphon.core.deltas import ReasoningState
 from antiphon.core.history.capsule import Capsule, Opened, Unopened
 from antiphon.core.history.read_items import OpenedCompaction
-from antiphon.core.stream.deltas import ReasoningState
+from tests.support.tables import table
 
 NOTE = "[an earlier part of this conversation was compacted elsewhere and cannot be read]"
 NATIVE = {"type": "compaction", "encrypted_content": "gAAA"}
@@ -88,9 +89,7 @@ def test_a_compaction_of_the_provider_itself_goes_back_as_it_is() -> None:
     assert notes == []
 
 
-@pytest.mark.parametrize(
-    "content", ["gAAA", "theirs", "odd", "reasoning", "tampered", "lost", None, 3]
-)
+@table("content", ["gAAA", "theirs", "odd", "reasoning", "tampered", "lost", None, 3])
 def test_what_cannot_be_opened_becomes_a_note_and_nothing_else_changes(content: Any) -> None:
     answer = said("Hi.", "assistant")
     found, notes = opened(answer, compaction(content))
@@ -104,7 +103,7 @@ def test_without_a_key_every_compaction_becomes_a_note() -> None:
     assert "another server" in note.message
 
 
-@pytest.mark.parametrize(
+@table(
     ("item", "kept"),
     [
         (said("a"), True),

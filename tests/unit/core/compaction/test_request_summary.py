@@ -13,9 +13,10 @@ from antiphon.core.compaction.request_summary import (
     request_summary,
     with_trigger,
 )
+from antiphon.core.request import Request
 from antiphon.core.structured_output.contract import check_schema
+from antiphon.dialects.responses.parse import parse_request
 from antiphon.errors import InvalidRequest
-from antiphon.wire.request import Request
 
 HELLO = {"role": "user", "content": "Hello?"}
 TRIGGER = {"type": "compaction_trigger"}
@@ -34,7 +35,7 @@ BODY: dict[str, Any] = {
 
 
 def request(*items: dict[str, Any], **body: Any) -> Request:
-    return Request.read({**BODY, "input": list(items), **body})
+    return parse_request({**BODY, "input": list(items), **body})
 
 
 def test_the_prompt_takes_the_place_of_the_trigger_and_no_tool_is_offered() -> None:

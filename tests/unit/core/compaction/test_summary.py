@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from antiphon.core.compaction.summary import Summary, read_state, read_summary, summary_of
+from antiphon.core.deltas import ReasoningState
 from antiphon.core.history.capsule import Capsule, Unopened
-from antiphon.core.stream.deltas import ReasoningState
 
 WHOLE = Summary(
     goal="Ship the parser.",

@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-import pytest
-
 from antiphon.core.faults.classify import classify, classify_document
 from antiphon.core.faults.fault import ProviderFault, UpstreamDetails
+from tests.support.tables import table
 
 
 def answer(status: int | None, document: object = None, **headers: str) -> ProviderFault:
@@ -112,16 +111,14 @@ SHAPES: list[tuple[int | None, object, str]] = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("status", "document", "expected"), SHAPES, ids=[str(shape[1])[:60] for shape in SHAPES]
-)
+@table(("status", "document", "expected"), SHAPES, ids=[str(shape[1])[:60] for shape in SHAPES])
 def test_every_error_body_shape_is_read(
     status: int | None, document: object, expected: str
 ) -> None:
     assert answer(status, document).type == expected
 
 
-@pytest.mark.parametrize(
+@table(
     ("body", "expected"),
     [
         (b'data: {"error":{"message":"prompt is too long"}}', "context_length"),
@@ -190,7 +187,7 @@ def test_the_message_and_the_original_are_bounded() -> None:
 # --- errors inside healthy answers ----------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@table(
     "document",
     [
         {},
@@ -213,7 +210,7 @@ def test_a_document_without_an_error_gives_no_fault(document: Mapping[str, objec
     assert classify_document(document) is None
 
 
-@pytest.mark.parametrize(
+@table(
     ("document", "kind"),
     [
         ({"error": "rate limit"}, "rate_limit"),
@@ -254,7 +251,7 @@ def test_a_document_that_is_no_json_is_classified_all_the_same() -> None:
 DATE = "Wed, 21 Oct 2015 07:28:00 GMT"  # 1445412480
 
 
-@pytest.mark.parametrize(
+@table(
     ("headers", "seconds"),
     [
         ({"retry-after": "30"}, 30.0),
@@ -274,7 +271,7 @@ def test_a_header_gives_the_retry_delay(headers: Mapping[str, str], seconds: flo
     assert classify(429, headers, b"").retry_after_s == seconds
 
 
-@pytest.mark.parametrize(
+@table(
     ("date", "now", "seconds"),
     [
         (DATE, 1445412470.0, 10.0),
@@ -292,7 +289,7 @@ def test_a_date_gives_the_retry_delay_when_the_time_is_known(
     assert classify(503, {"Retry-After": date}, b"", now=now).retry_after_s == seconds
 
 
-@pytest.mark.parametrize(
+@table(
     ("message", "seconds"),
     [
         ("Please try again in 1.2s.", 1.2),
@@ -312,7 +309,7 @@ def test_a_sentence_gives_the_retry_delay(message: str, seconds: float | None) -
     assert saying(429, message).retry_after_s == seconds
 
 
-@pytest.mark.parametrize(
+@table(
     ("delay", "seconds"),
     [("37s", 37.0), ("0.250s", 0.25), (20, 20.0), (True, None), (-1, None), (10**400, None)],
 )

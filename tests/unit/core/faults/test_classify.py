@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from antiphon.core.faults.classify import classify, classify_document
 from antiphon.core.faults.fault import ERROR_CODES, FaultType, ProviderFault, Scope
+from tests.support.tables import table
 
 
 def answer(status: int | None, document: object = None, **headers: str) -> ProviderFault:
@@ -21,7 +21,7 @@ def coded(status: int | None, code: object) -> ProviderFault:
     return answer(status, {"error": {"message": "no", "code": code}})
 
 
-@pytest.mark.parametrize(
+@table(
     ("status", "code"),
     [
         (400, "invalid_request"),
@@ -52,7 +52,7 @@ def test_a_status_alone_is_enough(status: int, code: str) -> None:
     assert answer(status).code == code
 
 
-@pytest.mark.parametrize(
+@table(
     ("code", "kind", "public"),
     [
         ("invalid_image_url", "invalid_request", "invalid_image_url"),

@@ -27,6 +27,7 @@ from antiphon.core.faults.fault import (
     shutdown_fault,
     timeout_fault,
 )
+from tests.support.tables import table
 
 
 def answer(status: int | None, document: object = None, **headers: str) -> ProviderFault:
@@ -101,13 +102,17 @@ TABLE = [
     (answer(418), "api_error", False, "request", "invalid_prompt", 400, None),
     (coded(400, "tool_use_failed"), "api_error", True, "model", "server_error", 502, None),
     (internal_fault(KeyError("x")), "api_error", False, "request", "server_error", 500, None),
+    (
+        internal_fault(RuntimeError("can't start new thread")),
+        *("api_error", True, "request", "server_error", 503, None),
+    ),
     (out_of_files_fault("no file"), "api_error", True, "request", "server_error", 503, None),
     (shutdown_fault(), "api_error", True, "request", "server_error", 503, None),
     (answer(None), "unknown", False, "provider", "server_error", 502, None),
 ]
 
 
-@pytest.mark.parametrize("row", TABLE, ids=[f"{n}-{row[0].code}" for n, row in enumerate(TABLE)])
+@table("row", TABLE, ids=[f"{n}-{row[0].code}" for n, row in enumerate(TABLE)])
 def test_every_kind_has_its_consequences(row: tuple[Any, ...]) -> None:
     fault, *expected = row
     assert [

@@ -23,6 +23,7 @@ from antiphon.core.faults.fault import (
 )
 from antiphon.core.faults.kinds import FAULT_KINDS
 from antiphon.core.faults.messages import TEXTS, describe, negotiate_locale
+from tests.support.tables import table
 
 LOCALES = ["en", "zh", "zh-CN", "fr", ""]
 
@@ -41,8 +42,8 @@ def of_kind(kind: str) -> ProviderFault:
     )
 
 
-@pytest.mark.parametrize("kind", list(FAULT_KINDS))
-@pytest.mark.parametrize("locale", ["en", "zh"])
+@table("kind", list(FAULT_KINDS))
+@table("locale", ["en", "zh"])
 def test_every_fault_kind_has_a_text_of_one_or_more_sentences(kind: str, locale: str) -> None:
     text = describe(of_kind(kind), locale)
     assert text.endswith((".", "。"))
@@ -71,7 +72,7 @@ def test_a_code_without_a_text_of_its_own_has_the_text_of_its_type() -> None:
     assert describe(other, "zh") == text_of("protocol", "zh")
 
 
-@pytest.mark.parametrize(
+@table(
     ("locale", "language"),
     [
         ("en", "en"),
@@ -95,7 +96,7 @@ def test_a_locale_falls_back_to_its_language_and_then_to_english(
 # --- Accept-Language ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@table(
     ("header", "default", "locale"),
     [
         ("zh", "en", "zh"),
@@ -153,8 +154,8 @@ def test_the_fallback_is_taken_key_by_key() -> None:
     assert describe(connection_fault("m"), "xx-YY", texts=texts) == "en connection"
 
 
-@pytest.mark.parametrize("locale", LOCALES)
-@pytest.mark.parametrize(
+@table("locale", LOCALES)
+@table(
     ("delay_s", "shown"), [(12.0, "12"), (1.2, "1.2"), (0.01, "0.1"), (0.0, "0"), (3600.0, "3600")]
 )
 def test_codex_finds_the_delay_of_a_rate_limit_in_every_locale(
@@ -217,11 +218,9 @@ URL = "https://canary.example.com/v1?key=CANARY"
 SECRET = "CANARY upstream text"
 
 
-@pytest.mark.parametrize("locale", LOCALES)
-@pytest.mark.parametrize(
-    "status", [None, 200, 302, 400, 401, 402, 403, 404, 418, 429, 500, 503, 529]
-)
-@pytest.mark.parametrize("canary", [KEY, URL, SECRET, "CANARY_CODE", "sk_CANARY"])
+@table("locale", LOCALES)
+@table("status", [None, 200, 302, 400, 401, 402, 403, 404, 418, 429, 500, 503, 529])
+@table("canary", [KEY, URL, SECRET, "CANARY_CODE", "sk_CANARY"])
 def test_no_upstream_text_is_ever_shown(locale: str, status: int | None, canary: str) -> None:
     error = dict.fromkeys(["message", "type", "code", "param", "status", "reason"], canary)
     body = json.dumps({"error": error, "request_id": canary, "detail": canary}).encode()

@@ -8,6 +8,7 @@ import pytest
 
 from antiphon.core.faults.classify import classify, classify_document
 from antiphon.core.faults.fault import ProviderFault
+from tests.support.tables import table
 
 
 def answer(status: int | None, document: object = None, **headers: str) -> ProviderFault:
@@ -26,7 +27,7 @@ def coded(status: int | None, code: object) -> ProviderFault:
 # --- vendors' codes -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@table(
     ("codes", "kind"),
     [
         ("1000 1001 1002 1003 1004", "auth"),
@@ -54,7 +55,7 @@ def test_four_digit_codes_count_only_as_strings_in_the_error_object() -> None:
     assert answer(429, {"error": {"type": "1113"}}).type == "rate_limit"
 
 
-@pytest.mark.parametrize(
+@table(
     ("number", "kind", "retryable"),
     [
         (1000, "provider_overloaded", True),
@@ -94,7 +95,7 @@ def test_wording_refines_a_vague_number(message: str, kind: str) -> None:
     assert answer(200, {"base_resp": base}).type == kind
 
 
-@pytest.mark.parametrize(
+@table(
     ("status", "code", "kind"),
     [
         (400, "InvalidApiKey", "auth"),
@@ -132,7 +133,7 @@ def test_a_code_refines_what_the_status_leaves_open(status: int, code: str, kind
 # --- wording --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@table(
     ("status", "message", "kind"),
     [
         (400, "This model's maximum context length is 65536 tokens.", "context_length"),
@@ -175,7 +176,7 @@ def test_wording_refines_a_vague_kind(status: int | None, message: str, kind: st
     assert saying(status, message).type == kind
 
 
-@pytest.mark.parametrize(
+@table(
     ("status", "message", "kind"),
     [
         # No number in a message is a status, and no part of a word is a word.

@@ -4,23 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from antiphon.core.filters.empty_answer import EmptyAnswerFilter
-from antiphon.core.stream.deltas import (
-    Delta,
-    Finish,
-    RawItem,
-    Reasoning,
-    Refusal,
-    Text,
-    ToolCall,
-    Usage,
-)
+from antiphon.core.deltas import Delta, Finish, RawItem, Reasoning, Refusal, Text, ToolCall, Usage
+from antiphon.core.filters.simple_filters import EmptyAnswerFilter
+from tests.support.filters import DrivenFilter
 
 REASONING, STOP = Reasoning("Hm."), Finish("stop")
 
 
-def close_round(*deltas: Delta, reminds: bool = True) -> EmptyAnswerFilter:
-    subject = EmptyAnswerFilter(reminds=reminds)
+def close_round(*deltas: Delta, reminds: bool = True) -> DrivenFilter:
+    subject = DrivenFilter(EmptyAnswerFilter(reminds=reminds))
     assert [out for delta in deltas for out in subject.feed(delta)] == list(deltas)
     assert subject.close(final=True) == []
     return subject
@@ -46,7 +38,6 @@ def test_an_answer_without_reasoning_is_not_asked_for_again() -> None:
 
 def test_a_second_empty_answer_is_noted_and_not_asked_for_again() -> None:
     subject = close_round(REASONING, STOP)
-    subject.follow_up = None
     subject.feed(REASONING)
     subject.close(final=True)
     assert subject.follow_up is None
@@ -62,7 +53,6 @@ def test_without_reminders_an_empty_answer_is_only_noted() -> None:
 
 def test_an_answer_after_the_reminder_is_not_noted_as_empty() -> None:
     subject = close_round(REASONING, STOP)
-    subject.follow_up = None
     subject.feed(Text("Here."))
     subject.close(final=True)
     assert [note.code for note in subject.diagnostics] == ["answer.reminded"]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from antiphon.core.filters.reasoning_summary import ReasoningSummaryFilter
-from antiphon.core.stream.deltas import Delta, Finish, Reasoning, ReasoningState, Text
-from antiphon.pipeline.bridge import Bridge
+from antiphon.core.deltas import Delta, Finish, Reasoning, ReasoningState, Text
+from antiphon.core.filters.simple_filters import ReasoningSummaryFilter
+from antiphon.core.stream.source import Source
+from antiphon.core.translation.translation import Translation
 from tests.support.machines import Document, ScriptedDecoder, ScriptedDialect, documents, machine
 from tests.support.stream_validator import check
 
@@ -20,8 +21,10 @@ def seal(states: Sequence[ReasoningState], text: str) -> str:
 
 def passed(*deltas: Delta) -> list[Document]:
     lines = ScriptedDecoder([[delta] for delta in (*deltas, Finish("stop"))])
-    bridge = Bridge(machine(seal=seal), ScriptedDialect(lines), [ReasoningSummaryFilter()])
-    events = [event for _ in (*deltas, 0) for event in bridge.feed(b"x")] + bridge.close()
+    translation = Translation(
+        machine(seal=seal), Source(ScriptedDialect(lines)), [ReasoningSummaryFilter()]
+    )
+    events = [event for _ in (*deltas, 0) for event in translation.feed(b"x")] + translation.close()
     found = documents(events)
     check(found)
     return found

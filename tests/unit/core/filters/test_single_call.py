@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from antiphon.core.filters.single_call import SingleCallFilter
-from antiphon.core.stream.deltas import Delta, Text, ToolCall, ToolEnd, ToolRevision
+from antiphon.core.deltas import Delta, Text, ToolCall, ToolEnd, ToolRevision
+from antiphon.core.filters.simple_filters import SingleCallFilter
+from tests.support.filters import DrivenFilter
 
 FIRST, SECOND = ToolCall(0, "a", "f", '{"n":'), ToolCall(1, "b", "f", "{}")
 REST = ToolCall(0, arguments="1}")
 
 
 def run_filter(*deltas: Delta) -> tuple[list[Delta], list[str]]:
-    subject = SingleCallFilter()
+    subject = DrivenFilter(SingleCallFilter())
     out = [each for delta in deltas for each in subject.feed(delta)]
     assert subject.close(final=True) == []
     assert subject.follow_up is None

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from antiphon.core.deltas import Delta, Reasoning, Refusal, Text
+from antiphon.core.filters.filter import RoundEnd
 from antiphon.core.filters.text_scan import Piece, PieceKind, TextScanFilter
 from antiphon.core.filters.think_tags import ThinkTagFilter
-from antiphon.core.stream.deltas import Delta, Reasoning, Refusal, Text
 
 
 class Letters(TextScanFilter):
@@ -34,7 +35,8 @@ def _kind(letter: str) -> PieceKind:
 
 def run_filter(*deltas: Delta) -> list[Delta]:
     subject = ThinkTagFilter()
-    return [out for delta in deltas for out in subject.feed(delta)] + subject.close(final=True)
+    passed = [out for delta in deltas for out in subject.feed(delta)]
+    return [*passed, *subject.close(final=True).deltas]
 
 
 def test_neighbouring_pieces_of_a_kind_are_one_delta_and_markup_is_removed() -> None:
@@ -56,8 +58,8 @@ def test_held_back_text_is_released_before_another_delta_and_at_the_end() -> Non
     assert subject.feed(Text("a?")) == [Text("a")]
     assert subject.feed(Refusal("no")) == [Text("?"), Refusal("no")]
     assert subject.feed(Text("?")) == []
-    assert subject.close(final=True) == [Text("?")]
-    assert subject.close(final=True) == []
+    assert subject.close(final=True) == RoundEnd([Text("?")])
+    assert subject.close(final=True) == RoundEnd([])
 
 
 def token(text: str) -> dict[str, object]:

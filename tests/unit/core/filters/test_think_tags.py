@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-import pytest
-
+from antiphon.core.deltas import Delta, Extra, Finish, Reasoning, Refusal, Text, ToolCall, Usage
 from antiphon.core.filters.think_tags import ThinkTagFilter
-from antiphon.core.stream.deltas import (
-    Delta,
-    Extra,
-    Finish,
-    Reasoning,
-    Refusal,
-    Text,
-    ToolCall,
-    Usage,
-)
 from tests.support.dialect_samples.leaked_markup import read, reasoning_of, stream, text_of
+from tests.support.tables import table
 
 
 def feed_all(*deltas: Delta, opened: bool = False) -> list[Delta]:
     return stream([ThinkTagFilter(opened=opened)], deltas)
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "reasoning", "answer"),
     [
         ("<think>a</think>b", "a", "b"),
@@ -67,7 +57,7 @@ def test_a_tagged_block_at_the_beginning_is_reasoning_at_any_cut(
         assert (reasoning_of(deltas), text_of(deltas)) == expected
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "reasoning", "answer"),
     [
         ("a</think>\n\nb", "a\n\n", "b"),

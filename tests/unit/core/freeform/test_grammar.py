@@ -20,6 +20,7 @@ from antiphon.core.freeform.grammar import (
 )
 from antiphon.core.tools.identity import Grammar
 from tests.support.patches import FILES, GRAMMAR, patch
+from tests.support.tables import table
 
 NUMBER = Grammar("regex", "^[0-9]+$")
 ANYTHING = Grammar("regex", r"[\s\S]+")
@@ -44,7 +45,7 @@ def message(text: str, grammar: Grammar = GRAMMAR) -> str:
     return found.message
 
 
-@pytest.mark.parametrize("name", FILES)
+@table("name", FILES)
 def test_valid_text_has_no_violation(name: str) -> None:
     assert problem(patch(FILES[name])) is None
 
@@ -158,7 +159,7 @@ def test_a_grammar_requires_an_opening_if_it_allows_this_one_and_not_any() -> No
     assert not requires_opening(BROKEN, '{"patch": "')
 
 
-@pytest.mark.parametrize(
+@table(
     ("form", "expected", "unknown"),
     [
         ({"type": "grammar", "syntax": "regex", "definition": "a"}, Grammar("regex", "a"), False),
@@ -179,7 +180,7 @@ def test_a_tool_declares_its_grammar(form: object, expected: object, unknown: bo
 
 def test_nothing_is_loaded_before_there_is_a_grammar_to_check() -> None:
     script = (
-        "import sys, antiphon.core.filters.freeform_input, antiphon.core.planning.make_plan;"
+        "import sys, antiphon.core.freeform.filter, antiphon.core.plan.planner;"
         "assert 'llguidance' not in sys.modules"
     )
     done = subprocess.run([sys.executable, "-c", script], check=False, capture_output=True)

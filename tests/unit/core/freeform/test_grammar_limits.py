@@ -9,10 +9,17 @@ from collections.abc import Mapping
 
 import pytest
 
-from antiphon.core.freeform.grammar import build_checker, compile_error, has_unknown_grammar
-from antiphon.core.freeform.grammar_limits import MAX_CHARACTERS, MAX_MARKS, find_excess
+from antiphon.core.freeform.grammar import (
+    MAX_CHARACTERS,
+    MAX_MARKS,
+    build_checker,
+    compile_error,
+    find_excess,
+    has_unknown_grammar,
+)
 from antiphon.core.tools.identity import Grammar
 from tests.support.patches import GRAMMAR
+from tests.support.tables import table
 
 
 def rules(count: int, before: str = "", after: str = "") -> str:
@@ -98,7 +105,7 @@ def test_no_grammar_blocks_or_crashes_the_process() -> None:
     assert (done.returncode, done.stdout.splitlines()) == (0, [*HOSTILE]), done.stderr
 
 
-@pytest.mark.parametrize(
+@table(
     ("syntax", "definition", "word"),
     [
         ("regex", "a\ud800", "surrogates"),

@@ -8,6 +8,7 @@ import pytest
 
 from antiphon.core.freeform.unwrap import Unwrapper
 from tests.support.patches import FILES, WRAPPERS, patch
+from tests.support.tables import table
 
 PATCH = patch(*FILES.values())
 PLAIN = {"nothing", "no last line break", "more line breaks"}
@@ -18,8 +19,8 @@ def unwrapped(text: str, *, declared: bool = False) -> str:
     return fresh.feed(text) + fresh.close()
 
 
-@pytest.mark.parametrize("declared", [False, True])
-@pytest.mark.parametrize("style", WRAPPERS)
+@table("declared", [False, True])
+@table("style", WRAPPERS)
 def test_every_wrapper_is_removed(style: str, declared: bool) -> None:
     fresh = Unwrapper(declared=declared)
     text = fresh.feed(WRAPPERS[style](PATCH)) + fresh.close()
@@ -28,8 +29,8 @@ def test_every_wrapper_is_removed(style: str, declared: bool) -> None:
     assert fresh.wrapped is not agreed
 
 
-@pytest.mark.parametrize("declared", [False, True])
-@pytest.mark.parametrize("style", WRAPPERS)
+@table("declared", [False, True])
+@table("style", WRAPPERS)
 def test_a_cut_anywhere_changes_nothing(style: str, declared: bool) -> None:
     text = WRAPPERS[style](patch(FILES["markers"]))
     whole = Unwrapper(declared=declared)
@@ -40,7 +41,7 @@ def test_a_cut_anywhere_changes_nothing(style: str, declared: bool) -> None:
         assert (found, fresh.wrapped, fresh.ended, fresh.unterminated) == expected
 
 
-@pytest.mark.parametrize(
+@table(
     "text",
     [
         "",

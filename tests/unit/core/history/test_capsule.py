@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from antiphon.core.deltas import ReasoningState
 from antiphon.core.history.capsule import Capsule, Sealer, Unopened
-from antiphon.core.stream.deltas import ReasoningState
 
 STATES = (ReasoningState("signed.block", {"type": "thinking", "signature": "c2ln"}, "block"),)
 

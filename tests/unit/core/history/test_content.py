@@ -18,6 +18,7 @@ from antiphon.core.history.steps import (
     RefusalPart,
     TextPart,
 )
+from tests.support.tables import table
 
 EVERYTHING = frozenset({"text", "image", "file", "file_url", "audio"})
 TEXT = frozenset({"text"})
@@ -40,7 +41,7 @@ def codes(found: ContentReader) -> list[str]:
     return [diagnostic.code for diagnostic in found.diagnostics]
 
 
-@pytest.mark.parametrize(
+@table(
     ("content", "texts"),
     [
         (None, []),
@@ -67,7 +68,7 @@ def test_a_refusal_is_read_as_a_refusal_part() -> None:
     assert read([{"type": "refusal", "refusal": ""}]) == ()
 
 
-@pytest.mark.parametrize(
+@table(
     ("part", "image"),
     [
         (IMAGE, PICTURE),
@@ -99,7 +100,7 @@ def test_files_and_audio_are_read() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@table(
     ("part", "inputs", "text", "code"),
     [
         (IMAGE, TEXT, "[image omitted: this model takes no images]", "history.image.replaced"),
@@ -215,7 +216,7 @@ def test_an_image_without_a_url_has_no_description() -> None:
     assert part == TextPart("[image omitted: this model takes no images]")
 
 
-@pytest.mark.parametrize(
+@table(
     ("part", "inputs", "expected"),
     [
         ({"type": "input_file", "file_id": "f"}, TEXT, ("`file_id`", "`file_data`")),
@@ -334,7 +335,7 @@ STRICT = MediaSupport(
 )
 
 
-@pytest.mark.parametrize(
+@table(
     ("part", "kept"),
     [
         (IMAGE, PICTURE),
@@ -357,7 +358,7 @@ def test_supported_media_is_normalized(part: Any, kept: Part) -> None:
     assert codes(found) == []
 
 
-@pytest.mark.parametrize(
+@table(
     ("part", "code", "text"),
     [
         (

@@ -8,6 +8,7 @@ import pytest
 
 from antiphon.core.history.known_calls import find_unknown_call, reject_unknown_calls
 from antiphon.errors import InvalidRequest
+from tests.support.tables import table
 
 CALL = {"type": "function_call", "call_id": "call_1", "name": "f", "arguments": "{}"}
 OUTPUT = {"type": "function_call_output", "call_id": "call_1", "output": "1"}
@@ -15,7 +16,7 @@ MESSAGE = {"role": "user", "content": "Hello"}
 SHELL = {"type": "local_shell_call", "id": "lsh_1", "call_id": "call_2", "action": {}}
 
 
-@pytest.mark.parametrize(
+@table(
     ("history", "items"),
     [
         ([], [MESSAGE]),

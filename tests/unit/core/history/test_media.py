@@ -7,6 +7,7 @@ import base64
 import pytest
 
 from antiphon.core.history.media import MediaSupport, RejectedMedia, guess_media_type
+from tests.support.tables import table
 
 PNG = "iVBORw0KGgo="
 TAKES = MediaSupport(
@@ -42,7 +43,7 @@ def test_an_image_becomes_a_data_url_of_its_detected_type(given: str, sent: str)
     assert TAKES.read(given, "image") == sent
 
 
-@pytest.mark.parametrize(
+@table(
     ("given", "why"),
     [
         ("data:image/png;base64,***", "its content cannot be read"),
@@ -59,7 +60,7 @@ def test_an_unsupported_image_is_rejected_with_a_reason(given: str, why: str) ->
     assert TAKES.read(given, "image") == RejectedMedia(why)
 
 
-@pytest.mark.parametrize(
+@table(
     ("given", "name", "sent"),
     [
         (data("application/pdf", b"x"), "", "application/pdf"),

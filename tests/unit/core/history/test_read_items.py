@@ -25,6 +25,7 @@ from antiphon.core.history.steps import (
     ToolCallStep,
     ToolResultStep,
 )
+from tests.support.tables import table
 
 SEES = frozenset({"text", "image"})
 PICTURE = {"type": "input_image", "image_url": "data:image/png;base64,AA=="}
@@ -171,7 +172,7 @@ def test_reasoning_with_null_fields_keeps_the_rest() -> None:
 # --- items kept as text ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@table(
     ("item", "step"),
     [
         (
@@ -211,7 +212,7 @@ def test_items_without_an_equivalent_upstream_are_kept_as_text(
     assert diagnostic.subject == item["type"]
 
 
-@pytest.mark.parametrize(
+@table(
     ("item", "code"),
     [
         ({"type": "web_search_call", "id": "ws_1", "action": {}}, HistoryCode.ITEM_IGNORED),

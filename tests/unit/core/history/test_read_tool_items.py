@@ -18,6 +18,7 @@ from antiphon.core.history.steps import (
     ToolCallStep,
     ToolResultStep,
 )
+from tests.support.tables import table
 
 
 def read(*items: Any) -> tuple[list[Step], list[Diagnostic]]:
@@ -61,7 +62,7 @@ def test_a_function_call_keeps_name_namespace_and_the_very_bytes_of_its_argument
     assert call_of(item) == ToolCallStep("call_1", "look", '{"b": 1,  "a": "é"}', "mcp__box")
 
 
-@pytest.mark.parametrize(
+@table(
     ("item", "name", "arguments"),
     [
         ({"type": "custom_tool_call", "name": "exec", "input": 'a"b'}, "exec", {"input": 'a"b'}),
@@ -145,7 +146,7 @@ def test_arguments_that_are_no_object_are_wrapped_in_one(raw: str) -> None:
 # --- answers --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@table(
     ("item", "text"),
     [
         ({"type": "function_call_output", "output": "21 degrees"}, "21 degrees"),
@@ -226,7 +227,7 @@ def test_a_screenshot_follows_the_answer_it_belongs_to() -> None:
 # --- calls that a server ran ----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@table(
     ("item", "call", "text"),
     [
         (

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from antiphon.core.history.steps import (
     MessageStep,
     ReasoningStep,
@@ -13,11 +11,12 @@ from antiphon.core.history.steps import (
     ToolResultStep,
     is_own,
 )
+from tests.support.tables import table
 
 TEXT = (TextPart("hello"),)
 
 
-@pytest.mark.parametrize(
+@table(
     ("step", "expected"),
     [
         (MessageStep("assistant", TEXT), True),

@@ -7,13 +7,14 @@ import base64
 import pytest
 
 from antiphon.core.history.text_files import is_pdf, read_content, read_text
+from tests.support.tables import table
 
 
 def base64_url(content: bytes, media_type: str = "") -> str:
     return f"data:{media_type};base64,{base64.b64encode(content).decode()}"
 
 
-@pytest.mark.parametrize(
+@table(
     ("data", "name", "text"),
     [
         (base64_url(b"plain"), "", "plain"),

@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from antiphon.core.deltas import ReasoningState
+from antiphon.core.events import Event
 from antiphon.core.stream.blocks import ReasoningBlock, RefusalBlock, TextBlock
-from antiphon.core.stream.deltas import ReasoningState
-from antiphon.wire.events import Event
 from tests.support.machines import documents
 
 LOGPROB = {"token": "a", "logprob": -0.5, "bytes": [97], "top_logprobs": []}

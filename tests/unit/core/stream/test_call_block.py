@@ -6,13 +6,14 @@ from typing import Any
 
 import pytest
 
+from antiphon.core.deltas import Delta, Finish, Text, ToolCall, ToolEnd
 from antiphon.core.faults.fault import protocol_fault
-from antiphon.core.stream.deltas import Delta, Finish, Text, ToolCall, ToolEnd
 from antiphon.core.stream.phase import Phase
 from antiphon.core.tools.identity import ToolIdentity
 from antiphon.errors import IncompleteToolCall, InvalidToolArguments, InvalidTransition
 from tests.support.machines import TOOLS, Document, documents, machine, run, run_steps
 from tests.support.stream_validator import check
+from tests.support.tables import table
 
 DONE = Finish("tool_calls")
 
@@ -40,7 +41,7 @@ def types(events: list[Document]) -> list[str]:
 # Identity, name and arguments in pieces
 
 
-@pytest.mark.parametrize(
+@table(
     "deltas",
     [
         [ToolCall(0, "a", "get_weather", '{"x":1}')],
@@ -57,14 +58,14 @@ def types(events: list[Document]) -> list[str]:
         [ToolCall(0, "a", "get_weather", '{"x":1}'), ToolEnd(0)],
     ],
 )
-@pytest.mark.parametrize("tools", [TOOLS, ()], ids=["declared", "unknown"])
+@table("tools", [TOOLS, ()], ids=["declared", "unknown"])
 def test_a_call_is_the_same_however_it_is_cut(
     deltas: list[Delta], tools: tuple[ToolIdentity, ...]
 ) -> None:
     assert calls(*deltas, tools=tools) == [("a", "get_weather", '{"x":1}')]
 
 
-@pytest.mark.parametrize(
+@table(
     ("names", "declared", "expected"),
     [
         (("x", "x"), ("x", "xx"), "x"),
@@ -270,7 +271,7 @@ CUT: list[list[Delta]] = [
 ]
 
 
-@pytest.mark.parametrize("deltas", CUT)
+@table("deltas", CUT)
 def test_a_truncated_call_is_an_error_that_changes_nothing(deltas: list[Delta]) -> None:
     subject = machine()
     subject.start()
@@ -283,8 +284,8 @@ def test_a_truncated_call_is_an_error_that_changes_nothing(deltas: list[Delta]) 
     assert (subject.phase, subject.snapshot) == before
 
 
-@pytest.mark.parametrize("reason", ["stop", "length", "surprise", None])
-@pytest.mark.parametrize("deltas", CUT)
+@table("reason", ["stop", "length", "surprise", None])
+@table("deltas", CUT)
 def test_a_truncated_call_is_never_completed(deltas: list[Delta], reason: str | None) -> None:
     events = run([*deltas, Finish(reason)])
     check(events)
@@ -337,7 +338,7 @@ def test_arguments_that_are_not_json_are_reported(end: Delta) -> None:
     assert events[-1]["response"]["output"][0]["arguments"] == BROKEN
 
 
-@pytest.mark.parametrize("arguments", ['{"x":1}', "{}", r'{"x":"\ud83d"}', "[1]", '"text"', "7"])
+@table("arguments", ['{"x":1}', "{}", r'{"x":"\ud83d"}', "[1]", '"text"', "7"])
 def test_arguments_that_are_json_are_not_reported(arguments: str) -> None:
     subject = machine(STRICT)
     subject.start()
@@ -346,8 +347,8 @@ def test_arguments_that_are_json_are_not_reported(arguments: str) -> None:
     assert subject.diagnostics == []
 
 
-@pytest.mark.parametrize("end", [ToolEnd(0), Text("a"), DONE])
-@pytest.mark.parametrize("arguments", [BROKEN, '{"x": NaN}', "{'x': 1}"])
+@table("end", [ToolEnd(0), Text("a"), DONE])
+@table("arguments", [BROKEN, '{"x": NaN}', "{'x': 1}"])
 def test_a_strict_call_that_is_not_json_is_never_done(end: Delta, arguments: str) -> None:
     subject = machine(STRICT)
     events = subject.start() + subject.feed(ToolCall(0, "a", "f", arguments))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from antiphon.core.stream.deltas import Delta, Finish, ToolCall
+from antiphon.core.deltas import Delta, Finish, ToolCall
 from tests.support.machines import Document, documents, machine, run
 from tests.support.stream_validator import check
 

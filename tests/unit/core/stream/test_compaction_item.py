@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from antiphon.core.deltas import ReasoningState
 from antiphon.core.stream.compaction_item import seal_compaction
-from antiphon.core.stream.deltas import ReasoningState
 
 SEALED: list[tuple[Sequence[ReasoningState], str]] = []
 

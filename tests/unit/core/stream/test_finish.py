@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from antiphon.core.stream.deltas import Finish, Text
+from antiphon.core.deltas import Finish, Text
 from antiphon.core.stream.finish import FINISH_REASONS, map_finish_reason
 from tests.support.machines import run
 from tests.support.stream_validator import check
+from tests.support.tables import table
 
 ORIGINAL_TABLE = [
     ("stop", "completed", None, None),
@@ -23,7 +24,7 @@ ORIGINAL_TABLE = [
 ]
 
 
-@pytest.mark.parametrize(("reason", "status", "incomplete", "message"), ORIGINAL_TABLE)
+@table(("reason", "status", "incomplete", "message"), ORIGINAL_TABLE)
 def test_a_finish_reason_of_the_original_table(
     reason: str | None, status: str, incomplete: str | None, message: str | None
 ) -> None:
@@ -37,19 +38,19 @@ def test_a_finish_reason_of_the_original_table(
     assert response["error"] == error
 
 
-@pytest.mark.parametrize("reason", FINISH_REASONS)
+@table("reason", FINISH_REASONS)
 def test_finish_reasons_are_case_insensitive(reason: str) -> None:
     assert map_finish_reason(reason.upper()) == map_finish_reason(reason) == FINISH_REASONS[reason]
 
 
-@pytest.mark.parametrize("reason", FINISH_REASONS)
+@table("reason", FINISH_REASONS)
 def test_every_row_has_the_fields_of_its_status(reason: str) -> None:
     row = FINISH_REASONS[reason]
     assert (row.status == "incomplete") == (row.incomplete_reason is not None)
     assert (row.status == "failed") == (row.error_code is not None) == bool(row.message)
 
 
-@pytest.mark.parametrize(
+@table(
     ("reason", "status"),
     [
         *((reason, "completed") for reason in ("eos", "end_turn", "tool_use", "STOP")),
@@ -67,7 +68,7 @@ def test_vendors_finish_reasons_are_mapped(reason: str, status: str) -> None:
     assert map_finish_reason(reason).status == status
 
 
-@pytest.mark.parametrize("reason", ["sk-secret https://x", "a b", "x" * 65, "<b>", "1", "ß"])
+@table("reason", ["sk-secret https://x", "a b", "x" * 65, "<b>", "1", "ß"])
 def test_a_reason_that_is_not_shaped_like_a_code_is_not_shown(reason: str) -> None:
     assert map_finish_reason(reason).message == "Unexpected finish reason."
 

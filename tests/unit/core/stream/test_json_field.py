@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from antiphon.core.stream.json_field import FieldState, JSONProgress, JSONStringField, is_json
+from tests.support.tables import table
 
 
 def read(*fragments: str, name: str = "input") -> tuple[str, FieldState]:
@@ -64,7 +65,7 @@ def test_a_key_may_contain_escapes() -> None:
     assert read(whole) == read(*whole) == ("a", FieldState.CLOSED)
 
 
-@pytest.mark.parametrize(
+@table(
     "whole",
     [
         "input",
@@ -96,7 +97,7 @@ def test_a_wrong_key_is_detected_before_it_ends() -> None:
     assert read('{"in') == ("", FieldState.PENDING)
 
 
-@pytest.mark.parametrize(
+@table(
     ("inside", "text"),
     [
         (r"\"\\\/\b\f\n\r\t", '"\\/\b\f\n\r\t'),
@@ -111,7 +112,7 @@ def test_every_escape_is_decoded(inside: str, text: str) -> None:
     assert value(inside) == text
 
 
-@pytest.mark.parametrize(
+@table(
     ("inside", "text"),
     [
         (r"\ud83d", "\ufffd"),
@@ -130,9 +131,7 @@ def test_a_lone_surrogate_becomes_a_replacement_character(inside: str, text: str
     assert value(inside) == text
 
 
-@pytest.mark.parametrize(
-    "inside", [r"\q", r"\u", r"\u12", r"\u12g4", r"\U0041", r"\x41", "\\\n", r"\é"]
-)
+@table("inside", [r"\q", r"\u", r"\u12", r"\u12g4", r"\U0041", r"\x41", "\\\n", r"\é"])
 def test_an_invalid_escape_is_kept_as_it_is(inside: str) -> None:
     assert value(inside) == inside
     assert value(inside + "!") == inside + "!"
@@ -160,7 +159,7 @@ def follow(*fragments: str) -> JSONProgress:
     return progress
 
 
-@pytest.mark.parametrize(
+@table(
     "whole", ["{}", "[]", '{"a":[{"b":"]}"}]}', '["\\"]", "\\\\"]', '[["{"], {}]', ' {"a":\n1} \n']
 )
 def test_a_value_is_complete_when_its_outermost_bracket_closes(whole: str) -> None:
@@ -217,7 +216,7 @@ def test_white_space_after_the_end_leaves_a_value_complete() -> None:
     assert progress.complete
 
 
-@pytest.mark.parametrize("whole", ["7", '"a"', "null", "x{}", "}", '"{}" {}'])
+@table("whole", ["7", '"a"', "null", "x{}", "}", '"{}" {}'])
 def test_text_that_does_not_open_with_a_bracket_is_never_complete(whole: str) -> None:
     for fragments in ([whole], list(whole)):
         progress = follow(*fragments)
@@ -231,8 +230,6 @@ def test_a_json_value_is_recognised(text: str) -> None:
     assert is_json(text)
 
 
-@pytest.mark.parametrize(
-    "text", ["", "{", "{} {}", "NaN", "[Infinity]", "'a'", r'"\ud83d', "[" * 9999]
-)
+@table("text", ["", "{", "{} {}", "NaN", "[Infinity]", "'a'", r'"\ud83d', "[" * 9999])
 def test_what_is_no_json_value_is_recognised(text: str) -> None:
     assert not is_json(text)

@@ -9,9 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from antiphon.core.faults.classify import classify
-from antiphon.core.faults.fault import ProviderFault, protocol_fault
-from antiphon.core.stream.deltas import (
+from antiphon.core.deltas import (
     Annotation,
     Delta,
     Extra,
@@ -27,14 +25,18 @@ from antiphon.core.stream.deltas import (
     ToolCall,
     Usage,
 )
+from antiphon.core.events import Completed
+from antiphon.core.faults.classify import classify
+from antiphon.core.faults.fault import ProviderFault, protocol_fault
+from antiphon.core.response import Response
 from antiphon.core.stream.finish import CANCELLED
 from antiphon.core.stream.machine import ResponseMachine
 from antiphon.core.stream.phase import Phase
 from antiphon.core.tools.identity import NO_TOOLS
 from antiphon.errors import BridgeError, DeltaAfterTerminal, InvalidTransition, OutputBeforeStart
-from antiphon.wire.response import Response
 from tests.support.machines import NOW, Document, documents, machine, run
 from tests.support.stream_validator import check
+from tests.support.tables import table
 
 FAULT = protocol_fault("broken")
 CITATION = {"type": "file_path", "file_id": "f", "index": 0}
@@ -91,7 +93,7 @@ def refuses(subject: ResponseMachine, drive: Drive, error: type[BridgeError]) ->
     assert (subject.phase, subject.snapshot) == before
 
 
-@pytest.mark.parametrize("name", METHODS)
+@table("name", METHODS)
 def test_output_before_the_start_is_an_error(name: str) -> None:
     subject = machine()
     refuses(subject, METHODS[name], OutputBeforeStart)
@@ -99,8 +101,8 @@ def test_output_before_the_start_is_an_error(name: str) -> None:
     assert subject.start()
 
 
-@pytest.mark.parametrize("phase", ENDINGS)
-@pytest.mark.parametrize("name", [*METHODS, "start again"])
+@table("phase", ENDINGS)
+@table("name", [*METHODS, "start again"])
 def test_output_after_the_terminal_event_is_an_error(name: str, phase: Phase) -> None:
     subject = started()
     ENDINGS[phase](subject)
@@ -118,7 +120,7 @@ def test_a_response_starts_once(pending: str | None) -> None:
     assert InvalidTransition.code == "bridge.stream.invalid_transition"
 
 
-@pytest.mark.parametrize("name", [name for name in METHODS if name != "tool end"])
+@table("name", [name for name in METHODS if name != "tool end"])
 def test_every_delta_is_accepted_in_progress(name: str) -> None:
     subject = started()
     METHODS[name](subject)
@@ -254,7 +256,7 @@ def test_a_failure_shows_no_text_of_the_provider() -> None:
 
 def test_a_failure_has_the_description_of_the_current_attempt() -> None:
     subject = started()
-    subject.describe = lambda fault: f"deepseek: {fault.code}"
+    subject.use_provider(None, lambda fault: f"deepseek: {fault.code}")
     message = documents(subject.fail(FAULT))[-1]["response"]["error"]["message"]
     assert message == "deepseek: invalid_chunk"
 
@@ -284,3 +286,13 @@ def test_a_failure_can_be_a_message_with_a_code_of_the_api() -> None:
         "message": "Too much input.",
     }
     assert subject.fault is None
+
+
+def test_the_stop_sequence_that_ended_the_response_is_named() -> None:
+    made = machine()
+    made.start()
+    made.feed(Text("hi"))
+    made.feed(Finish("stop_sequence", "END"))
+    [*_, last] = made.finish()
+    assert isinstance(last, Completed)
+    assert last.response.stop_sequence == "END"

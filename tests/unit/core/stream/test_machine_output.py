@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from antiphon.core.stream.deltas import (
+from antiphon.core.deltas import (
     Annotation,
     Delta,
     Extra,

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from antiphon.core.faults.fault import protocol_fault
-from antiphon.core.stream.deltas import (
+from antiphon.core.deltas import (
     Annotation,
     Delta,
     Finish,
@@ -22,12 +21,14 @@ from antiphon.core.stream.deltas import (
     ToolCall,
     Usage,
 )
+from antiphon.core.faults.fault import protocol_fault
 from antiphon.core.stream.machine import ResponseMachine
 from antiphon.core.structured_output.contract import OutputContract
 from antiphon.errors import InvalidOutputFormat
 from tests.support.machines import Document, documents, machine, run
 from tests.support.openai_sdk_check import check_with_sdk
 from tests.support.stream_validator import check
+from tests.support.tables import table
 
 SEARCH = {
     "type": "web_search_call",
@@ -86,12 +87,12 @@ def kinds(events: list[Document]) -> list[str]:
     return [event["type"].removeprefix("response.") for event in events]
 
 
-@pytest.mark.parametrize("item", WHOLE, ids=lambda item: item["type"])
+@table("item", WHOLE, ids=lambda item: item["type"])
 def test_a_raw_item_is_passed_on_unchanged(item: Document) -> None:
     assert output(RawItem(item)) == [item]
 
 
-@pytest.mark.parametrize("item", WHOLE, ids=lambda item: item["type"])
+@table("item", WHOLE, ids=lambda item: item["type"])
 def test_a_raw_item_is_announced_and_done_at_once(item: Document) -> None:
     events = documents(started().feed(RawItem(item)))
     assert kinds(events)[0] == "output_item.added"

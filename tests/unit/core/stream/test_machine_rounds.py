@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from antiphon.core.stream.deltas import (
+from antiphon.core.deltas import (
     Delta,
     Finish,
     ReasoningState,
@@ -17,9 +17,9 @@ from antiphon.core.stream.deltas import (
     ToolRevision,
     Usage,
 )
+from antiphon.core.events import Event
 from antiphon.core.stream.machine import ResponseMachine
 from antiphon.errors import InvalidTransition, OutputBeforeStart
-from antiphon.wire.events import Event
 from tests.support.machines import Document, documents, machine
 from tests.support.stream_validator import check
 

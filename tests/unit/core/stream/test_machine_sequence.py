@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from antiphon.core.deltas import Delta, Finish, Reasoning, Refusal, Text, ToolCall, Usage
 from antiphon.core.faults.fault import protocol_fault
-from antiphon.core.stream.deltas import Delta, Finish, Reasoning, Refusal, Text, ToolCall, Usage
 from antiphon.core.stream.phase import Phase
 from tests.support.machines import documents, machine
 from tests.support.stream_validator import check

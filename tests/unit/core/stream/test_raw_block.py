@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from antiphon.core.faults.fault import protocol_fault
-from antiphon.core.stream.deltas import (
+from antiphon.core.deltas import (
     Delta,
     EmptyReasoning,
     Finish,
@@ -18,10 +17,12 @@ from antiphon.core.stream.deltas import (
     Text,
     ToolCall,
 )
+from antiphon.core.faults.fault import protocol_fault
 from antiphon.core.stream.machine import ResponseMachine
 from tests.support.machines import Document, documents, machine, run
 from tests.support.openai_sdk_check import check_with_sdk
 from tests.support.stream_validator import check
+from tests.support.tables import table
 
 PLACE = {"item_id": "ws_theirs", "output_index": 7}
 SEARCH = {
@@ -249,7 +250,7 @@ def mcp_arguments(*texts: str, whole: str | None) -> list[Delta]:
     return [*pieces, progress("mcp_call_arguments.done", arguments=whole)]
 
 
-@pytest.mark.parametrize(
+@table(
     ("sent", "final", "expected"),
     [
         (mcp_arguments('{"q"', ":1}", whole='{"q":1}'), '{"q":1}', '{"q":1}'),
@@ -295,15 +296,22 @@ def test_an_item_without_a_status_gets_none_when_it_is_never_ended() -> None:
     assert done["item"] == tools
 
 
-def test_an_unfinished_search_of_a_complete_response_is_done_as_failed() -> None:
+def test_an_unfinished_search_of_a_complete_response_is_failed_and_never_completed() -> None:
     events = item_events(start(SEARCH), *stages("in_progress"), Text("Rain."))
-    assert kinds(events)[:4] == [
+    assert kinds(events)[:3] == [
         "output_item.added",
         "web_search_call.in_progress",
-        "web_search_call.completed",
         "output_item.done",
     ]
-    assert events[3]["item"]["status"] == "failed"
+    assert events[2]["item"]["status"] == "failed"
+
+
+def test_a_failed_stage_is_passed_on_only_for_tools_that_have_this_event_in_the_api() -> None:
+    failed = SEARCH | {"status": "failed"}
+    events = item_events(start(SEARCH), *stages("in_progress", "failed"), RawItem(failed, 0))
+    assert kinds(events)[1:-1] == ["web_search_call.in_progress"]
+    events = item_events(start(MCP), *stages("failed", tool="mcp_call"), RawItem(MCP, 0))
+    assert kinds(events)[1:3] == ["mcp_call.in_progress", "mcp_call.failed"]
 
 
 def test_the_end_of_a_round_ends_the_items_of_that_round() -> None:

@@ -6,24 +6,18 @@ from collections.abc import Sequence
 
 import pytest
 
+from antiphon.core.deltas import ToolCall
+from antiphon.core.events import Event
+from antiphon.core.items import Item, Message, OutputText, ReasoningItem, RefusalText, Status
 from antiphon.core.stream.blocks import TextBlock
 from antiphon.core.stream.call_block import CallBlock
-from antiphon.core.stream.deltas import ToolCall
 from antiphon.core.stream.raw_block import RawBlock
 from antiphon.core.stream.sequencer import Block, OutputSequencer, join_output_text
 from antiphon.core.tools.identity import ToolIdentity, ToolIdentityMap
 from antiphon.errors import ResponseTooLarge
-from antiphon.wire.events import Event
-from antiphon.wire.items import (
-    Item,
-    Message,
-    OutputText,
-    ReasoningItem,
-    RefusalText,
-    Status,
-)
-from antiphon.wire.limits import ResponseLimits
+from antiphon.framing.limits import ResponseLimits
 from tests.support.machines import documents
+from tests.support.tables import table
 
 TOOLS = ToolIdentityMap([ToolIdentity("get_weather", "get_weather")])
 
@@ -121,7 +115,7 @@ def test_a_complete_call_that_waits_counts_as_finished() -> None:
     assert [getattr(item, "arguments", "") for item in sequencer.finished_items(0)] == ["{}"]
 
 
-@pytest.mark.parametrize(
+@table(
     ("blocks", "publish", "done_statuses", "output_statuses"),
     [
         # The stream was cut by a token limit.

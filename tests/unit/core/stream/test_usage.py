@@ -7,17 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from antiphon.core.deltas import Usage
 from antiphon.core.diagnostic import Code, Decision
-from antiphon.core.stream.deltas import Usage
-from antiphon.core.stream.usage import (
-    UsageCounter,
-    add_usage,
-    estimate_unfinished,
-    estimate_usage,
-    usage_estimated,
-    wire_usage,
-)
-from antiphon.wire.items import (
+from antiphon.core.items import (
     ApplyPatchCall,
     CustomToolCall,
     FunctionCall,
@@ -31,6 +23,15 @@ from antiphon.wire.items import (
     SummaryText,
     ToolSearchCall,
 )
+from antiphon.core.stream.usage import (
+    UsageCounter,
+    add_usage,
+    estimate_unfinished,
+    estimate_usage,
+    usage_estimated,
+    wire_usage,
+)
+from tests.support.tables import table
 
 
 def test_counts_are_added_over_rounds_and_replaced_within_one() -> None:
@@ -53,7 +54,7 @@ def _message(*content: OutputText | RefusalText) -> Message:
     return Message(id="msg_1", status="completed", content=content)
 
 
-@pytest.mark.parametrize(
+@table(
     ("item", "tokens"),
     [
         (_message(OutputText("a")), 1),

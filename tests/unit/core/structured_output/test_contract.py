@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import pytest
 
+from antiphon.core.items import FunctionCall, Item, Message, OutputText, ReasoningItem, RefusalText
+from antiphon.core.response import Response, ResponseStatus
 from antiphon.core.structured_output.contract import OutputContract, check_schema
 from antiphon.errors import InvalidOutputFormat
-from antiphon.wire.items import FunctionCall, Item, Message, OutputText, ReasoningItem, RefusalText
-from antiphon.wire.response import Response, ResponseStatus
 
 SCHEMA = {
     "type": "object",

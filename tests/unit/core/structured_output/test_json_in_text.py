@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 
 from antiphon.core.structured_output.json_in_text import find_json_values
+from tests.support.tables import table
 
 VALUE = '{"a": [1, {"b": "}"}]}'
 
 
-@pytest.mark.parametrize(
+@table(
     "text",
     [
         VALUE,
@@ -36,7 +37,7 @@ def test_a_bare_value_need_not_be_an_object(scalar: str) -> None:
     assert find_json_values(f"```json\n{scalar}\n```") == [scalar]
 
 
-@pytest.mark.parametrize(
+@table(
     "text",
     [
         "",

@@ -15,6 +15,7 @@ import pytest
 from antiphon.core.structured_output.contract import OutputContract, check_schema
 from antiphon.core.structured_output.json_schema import MAX_BYTES, JSONSchema
 from antiphon.errors import SchemaTooComplex
+from tests.support.tables import table
 
 
 def doubled(word: str, count: int) -> dict[str, Any]:
@@ -142,7 +143,7 @@ FOLLOWED: Mapping[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("schema", FOLLOWED.values(), ids=FOLLOWED)
+@table("schema", FOLLOWED.values(), ids=FOLLOWED)
 def test_references_are_resolved(schema: Any) -> None:
     assert check_schema(schema) is None
     assert keywords(schema, [[]] if "data" in schema else []) == []

@@ -7,9 +7,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from antiphon.core.items import FunctionCall, ToolSearchCall
 from antiphon.core.tools.identity import ToolIdentity, ToolType
 from antiphon.core.tools.restore import ProviderCall, restore_tool_call
-from antiphon.wire.items import FunctionCall, ToolSearchCall
+from tests.support.tables import table
 
 
 def restored(kind: ToolType, arguments: str, **identity: Any) -> dict[str, Any]:
@@ -35,7 +36,7 @@ NO_LIMITS = {"timeout_ms": None, "max_output_length": None}
 EXEC_ACTION = {"type": "exec", "command": ["ls", "-l"], "env": {}}
 
 
-@pytest.mark.parametrize(
+@table(
     ("kind", "arguments", "expected"),
     [
         ("function", '{"a":1}', function('{"a":1}')),
@@ -100,7 +101,7 @@ def test_a_call_is_restored_to_the_requested_type(
     assert restored(kind, arguments) == HEAD | expected
 
 
-@pytest.mark.parametrize(
+@table(
     ("kind", "arguments"),
     [
         ("shell", '{"commands":"ls"}'),

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from antiphon.core.deltas import ReasoningState
 from antiphon.core.history.capsule import Capsule
 from antiphon.core.history.pairing import pair_calls
 from antiphon.core.history.steps import (
@@ -16,14 +17,14 @@ from antiphon.core.history.steps import (
     ToolCallStep,
     ToolResultStep,
 )
-from antiphon.core.planning.unseal import unseal_history
-from antiphon.core.stream.deltas import ReasoningState
+from antiphon.core.plan.unseal import unseal_history
 from antiphon.core.web_search.memory import (
     PastSearch,
     build_search_steps,
     decode_past_searches,
     encode_past_searches,
 )
+from tests.support.plans import noted
 
 ONE = PastSearch(call_id="c1", arguments='{"query":"a"}', answer="[1] A")
 TWO = PastSearch(call_id="c2", arguments='{"query":"b"}', answer="[2] B")
@@ -34,7 +35,9 @@ def opened(
     thought: ReasoningStep, *states: ReasoningState, text: str = "", model: str = "m"
 ) -> Any:
     capsule = Capsule(issuer="kind", model="m", sealed_at=0, text=text, states=states)
-    after, lost = unseal_history([thought], issuer="kind", model=model, unseal=lambda _: capsule)
+    after, lost = noted(
+        unseal_history, [thought], issuer="kind", model=model, unseal=lambda _: capsule
+    )
     return after, [f"{each.code}:{each.subject}" for each in lost]
 
 

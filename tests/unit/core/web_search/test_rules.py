@@ -12,13 +12,14 @@ from antiphon.core.web_search.rules import (
     find_unenforceable,
     read_rules,
 )
+from tests.support.tables import table
 
 
 def rules(**filters: Any) -> SearchRules:
     return read_rules({"type": "web_search", "filters": filters})
 
 
-@pytest.mark.parametrize(
+@table(
     ("url", "admitted"),
     [
         ("https://example.org/", True),
@@ -102,7 +103,7 @@ def test_a_location_has_only_its_string_fields() -> None:
     assert read_rules({"user_location": "Berlin"}).location == {}
 
 
-@pytest.mark.parametrize(
+@table(
     ("tool", "field"),
     [
         ({"external_web_access": False}, "external_web_access"),

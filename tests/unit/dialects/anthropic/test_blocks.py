@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from antiphon.core.stream.deltas import (
+from antiphon.core.deltas import (
     Annotation,
     Extra,
     Reasoning,
@@ -39,7 +39,7 @@ def test_a_web_citation_covers_its_whole_block() -> None:
         end(),
         begin({"type": "text", "text": "", "citations": []}),
         cite(found),
-        cite({"type": "page_location", "document_index": 0}),
+        cite({"type": "search_result_location", "search_result_index": 0}),
         cite({"url": "v", "title": None}),
         text("this"),
         end(),
@@ -49,9 +49,33 @@ def test_a_web_citation_covers_its_whole_block() -> None:
         Text("See: "),
         Text("this"),
         Annotation({"url": "u", "title": "t", **place}),
-        Extra("citation", {"type": "page_location", "document_index": 0}),
+        Extra("citation", {"type": "search_result_location", "search_result_index": 0}),
         Annotation({"url": "v", "title": "", **place}),
     ]
+
+
+EMPTY = {"type": "text", "text": ""}
+
+
+def test_a_citation_of_our_own_renderer_names_its_place() -> None:
+    found = {"url": "u", "title": "t", "start_index": 0, "end_index": 2}
+    deltas = fed(
+        begin({"type": "text", "text": "See: "}),
+        end(),
+        begin(EMPTY),
+        text("this"),
+        cite(found),
+        end(),
+    )
+    place = {"type": "url_citation", "start_index": 5, "end_index": 7}
+    assert deltas[-1] == Annotation({"url": "u", "title": "t", **place})
+
+
+def test_a_citation_of_a_document_is_one_of_a_file() -> None:
+    found = {"type": "page_location", "document_index": 0, "document_title": "t", "cited_text": "c"}
+    assert fed(begin(EMPTY), text("this"), cite(found), end())[-1] == Annotation(
+        {"type": "file_citation", "file_id": "", "filename": "t", "index": 4, "citation": found}
+    )
 
 
 def test_a_thinking_block_gives_reasoning_and_whole_state() -> None:

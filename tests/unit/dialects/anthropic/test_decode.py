@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from antiphon.core.stream.deltas import (
+from antiphon.core.deltas import (
     Annotation,
     Extra,
     Finish,
@@ -18,7 +18,7 @@ from antiphon.core.stream.deltas import (
     Usage,
 )
 from antiphon.dialects.anthropic.decode import AnthropicDecoder
-from antiphon.wire.sse import Frame
+from antiphon.framing.sse import Frame
 from tests.support.dialect_samples.anthropic import (
     Document,
     begin,
@@ -123,3 +123,37 @@ def test_the_container_is_an_extra() -> None:
         Extra("container", {"id": "c"}),
         Finish("end_turn"),
     ]
+
+
+# --- the end --------------------------------------------------------------------------------------
+
+USE = {"type": "tool_use", "id": "a", "name": "f", "input": {}}
+
+
+def test_a_call_that_the_limit_cut_off_is_not_complete() -> None:
+    opened = ToolCall(0, "a", "f")
+    assert fed(begin(USE), stop("max_tokens")) == [
+        opened,
+        ToolEnd(0, complete=False),
+        Finish("max_tokens"),
+    ]
+    text_block = begin({"type": "text", "text": "x"})
+    assert fed(text_block, stop("max_tokens")) == [Text("x"), Finish("max_tokens")]
+    assert fed(begin(USE), stop("tool_use"))[1:] == [
+        ToolCall(0, arguments="{}"),
+        ToolEnd(0),
+        Finish("tool_use"),
+    ]
+
+
+def test_the_stop_sequence_that_matched_is_named() -> None:
+    ended = {"stop_reason": "stop_sequence", "stop_sequence": "END"}
+    assert fed({"type": "message_delta", "delta": ended}) == [Finish("stop_sequence", "END")]
+    assert whole(**ended)[-1] == Finish("stop_sequence", "END")
+
+
+def test_a_content_filter_is_told_from_a_refusal_of_the_model() -> None:
+    details = {"type": "refusal", "explanation": None, "reason": "content_filter"}
+    ended = {"stop_reason": "refusal", "stop_details": details}
+    deltas = fed({"type": "message_delta", "delta": ended})
+    assert deltas[-1] == Finish("content_filter")

@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from antiphon.core.stream.deltas import Delta, Extra, Failure, Start, Text, ToolCall, ToolEnd
+from antiphon.core.deltas import Delta, Extra, Failure, Start, Text, ToolCall, ToolEnd
 from antiphon.dialects.anthropic.decode import AnthropicDecoder, decode
 from tests.support.dialect_samples.anthropic import Document, begin, end, fed, grow, stop, text
+from tests.support.tables import table
 
 
 @pytest.mark.parametrize(
@@ -51,7 +52,7 @@ def test_a_scalar_frame_is_an_extra(data: bytes) -> None:
     assert fed(data) == [Extra("unreadable_frame", len(data))]
 
 
-@pytest.mark.parametrize(
+@table(
     ("event", "extra"),
     [
         ({"type": "fallback", "x": 1}, Extra("fallback", {"type": "fallback", "x": 1})),
@@ -90,7 +91,7 @@ def test_an_unreadable_block_is_an_extra() -> None:
     assert AnthropicDecoder().open_block(0, bottomless) == [Extra("content_block", None)]
 
 
-@pytest.mark.parametrize("body", [b"", b"<html>", b"\xff", b"[]", b"[" * 100_000, b'{"content":1}'])
+@table("body", [b"", b"<html>", b"\xff", b"[]", b"[" * 100_000, b'{"content":1}'])
 def test_an_unreadable_body_is_a_failure(body: bytes) -> None:
     [delta] = decode(body)
     assert isinstance(delta, Failure)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
+from antiphon.core.deltas import Start, Text
 from antiphon.core.plan.plan import Plan
-from antiphon.core.stream.deltas import Start, Text
 from antiphon.dialects.anthropic import encode as anthropic_request
 from antiphon.dialects.anthropic.dialect import AnthropicDialect
 from antiphon.dialects.anthropic.quirks import AnthropicQuirks

@@ -7,12 +7,21 @@ from typing import Any
 
 import pytest
 
-from antiphon.core.history.steps import Step, TextPart, ToolCallStep, ToolResultStep
-from antiphon.core.plan.plan import Plan, ToolChoice, ToolDeclaration
+from antiphon.core.history.steps import (
+    BlockPlace,
+    MessageStep,
+    Step,
+    TextPart,
+    ToolCallStep,
+    ToolResultStep,
+)
+from antiphon.core.items import CacheBreakpoint, Document
+from antiphon.core.plan.plan import Plan
+from antiphon.core.request import Thinking
 from antiphon.core.structured_output.contract import FormatKind, OutputContract
+from antiphon.core.tools.declaration import ToolChoice, ToolDeclaration
 from antiphon.dialects.anthropic.encode import encode
 from antiphon.dialects.anthropic.quirks import PLAIN, AnthropicQuirks
-from antiphon.wire.items import Document
 from tests.support.dialect_samples.history import message_step
 from tests.support.request_validators.anthropic import problems
 
@@ -308,3 +317,136 @@ def test_cache_markers_follow_the_caching_quirk(caching: Any, places: list[str])
 def test_a_short_thread_has_one_breakpoint() -> None:
     found = body(instructions="x", quirks=AnthropicQuirks(caching="breakpoints"))
     assert marks(found) == ["system 0", "0 0"]
+
+
+# --- parameters of other client formats -----------------------------------------------------------
+
+SAMPLED = {"stop": ("END", "STOP"), "top_k": 40}
+
+
+def test_stop_sequences_and_top_k_have_their_own_names() -> None:
+    found = body(parameters=SAMPLED)
+    assert (found["stop_sequences"], found["top_k"]) == (["END", "STOP"], 40)
+    assert {"stop_sequences", "top_k"} & body(parameters={"stop": ()}).keys() == set()
+
+
+def test_top_k_is_left_out_where_sampling_is_refused() -> None:
+    assert "top_k" not in body(parameters=SAMPLED, effort="low")
+    assert "top_k" not in body(parameters=SAMPLED, quirks=AnthropicQuirks(sampling="none"))
+
+
+# --- a client of the same format ------------------------------------------------------------------
+
+ADAPTIVE_QUIRKS = AnthropicQuirks(thinking="adaptive", display="summarized")
+
+
+def test_betas_context_edits_and_unknown_members_are_sent_as_they_came() -> None:
+    parameters = {
+        "betas": ("a", "b"),
+        "context_edits": ({"type": "clear_thinking_20251015"},),
+        "extra": {"format": "messages", "members": {"container": "c"}},
+    }
+    outbound = encode(Plan(provider="p", model="m", parameters=parameters), stream=False)
+    assert outbound.headers["anthropic-beta"] == "a,b"
+    sent = json.loads(outbound.body)
+    assert sent["context_management"] == {"edits": [{"type": "clear_thinking_20251015"}]}
+    assert sent["container"] == "c"
+
+
+@pytest.mark.parametrize(
+    ("asked", "quirks", "sent"),
+    [
+        (Thinking(), ADAPTIVE_QUIRKS, None),
+        (
+            Thinking(mode="adaptive", display="updates"),
+            ADAPTIVE_QUIRKS,
+            {"type": "adaptive", "display": "updates"},
+        ),
+        (Thinking(mode="adaptive"), ADAPTIVE_QUIRKS, {"type": "adaptive"}),
+        (
+            Thinking(mode="enabled", budget_tokens=40_000),
+            PLAIN,
+            {"type": "enabled", "budget_tokens": 31_999},
+        ),
+        # The client took the model for one of another generation: the effort decides.
+        (
+            Thinking(mode="enabled", budget_tokens=40_000),
+            ADAPTIVE_QUIRKS,
+            {"type": "adaptive", "display": "summarized"},
+        ),
+        (Thinking(mode="adaptive"), PLAIN, {"type": "enabled", "budget_tokens": 1024}),
+        (Thinking(mode="enabled"), PLAIN, {"type": "enabled", "budget_tokens": 1024}),
+    ],
+)
+def test_thinking_is_as_the_client_asked_for_it_where_the_model_has_that_form(
+    asked: Thinking, quirks: AnthropicQuirks, sent: Document | None
+) -> None:
+    found = body(parameters={"thinking": asked}, effort="high", quirks=quirks)
+    assert found.get("thinking") == sent
+
+
+def test_an_effort_beside_disabled_thinking_is_sent() -> None:
+    asked = Thinking(mode="disabled", effort="high")
+    found = body(parameters={"thinking": asked}, effort="none", quirks=ADAPTIVE_QUIRKS)
+    assert found["thinking"] == {"type": "disabled"}
+    assert found["output_config"] == {"effort": "high"}
+
+
+@pytest.mark.parametrize("caching", ["automatic", "breakpoints"])
+def test_no_breakpoints_are_added_to_those_of_the_client(caching: Any) -> None:
+    quirks = AnthropicQuirks(caching=caching)
+    found = body(parameters={"prompt_caching": "client"}, instructions="Be.", quirks=quirks)
+    assert "cache_control" not in json.dumps(found)
+    given = {"prompt_caching": "client", "cache_control": {"type": "ephemeral", "ttl": "1h"}}
+    assert body(parameters=given, quirks=quirks)["cache_control"]["ttl"] == "1h"
+
+
+def test_system_blocks_of_the_client_keep_their_breakpoints() -> None:
+    first = MessageStep("system", (TextPart("a"),), place=BlockPlace(-1, 0))
+    cached = TextPart("b", cache=CacheBreakpoint("1h", "global"), extra={"x": 1})
+    second = MessageStep("system", (cached, TextPart(" ")), place=BlockPlace(-1, 1))
+    plan = Plan(
+        provider="p",
+        model="m",
+        history=(first, second, HI),
+        parameters={"prompt_caching": "client"},
+    )
+    mark = {"type": "ephemeral", "ttl": "1h", "scope": "global"}
+    assert json.loads(encode(plan, stream=False).body)["system"] == [
+        {"type": "text", "text": "a"},
+        {"type": "text", "text": "b", "x": 1, "cache_control": mark},
+    ]
+
+
+def test_a_tool_keeps_the_members_of_the_client() -> None:
+    tool = ToolDeclaration(
+        name="f", deferred=True, cache=CacheBreakpoint(), extra={"input_examples": []}
+    )
+    bash = {"type": "bash_20250124", "name": "bash"}
+    plan = Plan(
+        provider="p",
+        model="m",
+        declarations=(tool, ToolDeclaration(name="bash", extra=bash)),
+        native_tools=(
+            {"type": "web_search", "extra": {"format": "messages", "members": {"type": "w"}}},
+            {"type": "code_execution_20250825", "name": "code_execution"},
+        ),
+    )
+    assert json.loads(encode(plan, stream=False).body)["tools"] == [
+        {
+            "name": "f",
+            "input_schema": {"type": "object", "properties": {}},
+            "defer_loading": True,
+            "input_examples": [],
+            "cache_control": {"type": "ephemeral"},
+        },
+        bash,
+        {"type": "w"},
+        {"type": "code_execution_20250825", "name": "code_execution"},
+    ]
+
+
+def test_a_native_search_may_exclude_domains() -> None:
+    tool = {"type": "web_search", "filters": {"blocked_domains": ["a.test"]}}
+    [search] = body(native_tools=(tool,))["tools"]
+    assert search["blocked_domains"] == ["a.test"]

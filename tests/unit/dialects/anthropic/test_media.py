@@ -8,6 +8,7 @@ import pytest
 
 from antiphon.core.history.steps import AudioPart, FilePart, ImagePart
 from antiphon.dialects.anthropic.media import media_block
+from tests.support.tables import table
 
 
 def data_url(media_type: str, content: bytes) -> str:
@@ -31,7 +32,7 @@ def test_an_image_may_be_base64(given: str, sent: str) -> None:
     assert media_block(ImagePart(data_url(given, b"\1\2"))) == {"type": "image", "source": source}
 
 
-@pytest.mark.parametrize(
+@table(
     ("url", "why"),
     [
         ("file:///etc/passwd", "its address cannot be read"),
@@ -75,7 +76,7 @@ def test_any_file_of_text_is_a_document(media_type: str) -> None:
     assert media_block(part) == {"type": "document", "source": source, "title": "a.txt"}
 
 
-@pytest.mark.parametrize(
+@table(
     ("part", "why"),
     [
         (FilePart(filename="a", data="AQI="), "[file a omitted: its content cannot be read]"),
@@ -91,3 +92,18 @@ def test_any_file_of_text_is_a_document(media_type: str) -> None:
 )
 def test_refused_media_become_text_blocks(part: FilePart | AudioPart, why: str) -> None:
     assert media_block(part) == text(why)
+
+
+def test_a_file_of_the_api_is_named_by_its_id() -> None:
+    block = media_block(FilePart(filename="a.pdf", file_id="file_011C"))
+    source = {"type": "file", "file_id": "file_011C"}
+    assert block == {"type": "document", "source": source, "title": "a.pdf"}
+
+
+def test_a_document_has_a_context_and_may_be_cited() -> None:
+    source = {"type": "url", "url": "https://x.test/a.pdf"}
+    part = FilePart(url="https://x.test/a.pdf", context="a draft", citations=True)
+    expected = {"context": "a draft", "citations": {"enabled": True}}
+    assert media_block(part) == {"type": "document", "source": source, **expected}
+    image = FilePart(data=data_url("image/gif", b"\1"), context="a draft", citations=True)
+    assert media_block(image)["type"] == "image"

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from antiphon.core.deltas import ReasoningState
 from antiphon.core.history.steps import (
     ImagePart,
     MessageStep,
@@ -19,12 +20,12 @@ from antiphon.core.history.steps import (
     ToolResultStep,
 )
 from antiphon.core.plan.plan import Plan
-from antiphon.core.stream.deltas import ReasoningState
 from antiphon.core.tools.identity import ToolIdentity, ToolIdentityMap
 from antiphon.dialects.anthropic.encode import encode
 from antiphon.dialects.anthropic.quirks import AnthropicQuirks
 from tests.support.dialect_samples.history import answer, call, message_step
 from tests.support.request_validators.anthropic import problems
+from tests.support.tables import table
 
 Body = dict[str, Any]
 
@@ -279,7 +280,7 @@ def test_reasoning_is_replayed_only_with_thinking_enabled() -> None:
         assert found.get("thinking") == (OFF if effort else None)
 
 
-@pytest.mark.parametrize(
+@table(
     ("rounds", "thinking"),
     [
         ((thought(SIGNED), call(), answer("a")), ON),

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from antiphon.core.stream.deltas import (
-    Usage,
-)
+from antiphon.core.deltas import Usage
 from tests.support.dialect_samples.anthropic import (
     fed,
     stop,
@@ -37,3 +35,12 @@ def test_later_counts_replace_earlier_ones_and_missing_ones_do_not() -> None:
         Usage(7, 1, cached_tokens=2, reasoning_tokens=4),
         Usage(8, 9, cached_tokens=2, reasoning_tokens=4),
     ]
+
+
+def test_an_input_that_was_cached_whole_replaces_an_estimate() -> None:
+    start = {"type": "message_start", "message": {"usage": {"input_tokens": 9}}}
+    cached = {"input_tokens": 0, "cache_read_input_tokens": 5, "output_tokens": 1}
+    ended = {"type": "message_delta", "delta": {}, "usage": cached}
+    assert fed(start, ended)[-1] == Usage(5, 1, cached_tokens=5)
+    nothing = {"type": "message_delta", "delta": {}, "usage": {"input_tokens": 0}}
+    assert fed(start, nothing)[-1] == Usage(9, 0)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from antiphon.core.stream.deltas import (
+from antiphon.core.deltas import (
     Annotation,
     Delta,
     Extra,
@@ -18,7 +18,7 @@ from antiphon.core.stream.deltas import (
     ToolEnd,
 )
 from antiphon.dialects.bedrock.decode import BedrockDecoder
-from antiphon.wire.sse import Frame
+from antiphon.framing.sse import Frame
 
 Document = dict[str, Any]
 

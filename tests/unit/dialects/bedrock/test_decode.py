@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from antiphon.core.faults.fault import FaultType, Scope
-from antiphon.core.stream.deltas import (
+from antiphon.core.deltas import (
     Annotation,
     Delta,
     Extra,
@@ -22,9 +21,11 @@ from antiphon.core.stream.deltas import (
     ToolCall,
     Usage,
 )
+from antiphon.core.faults.fault import FaultType, Scope
 from antiphon.dialects.bedrock.decode import BedrockDecoder
-from antiphon.wire.eventstream import BROKEN
-from antiphon.wire.sse import Frame
+from antiphon.framing.eventstream import BROKEN
+from antiphon.framing.sse import Frame
+from tests.support.tables import table
 
 Document = dict[str, Any]
 
@@ -135,7 +136,7 @@ def test_a_stop_without_a_reason_is_a_finish() -> None:
     assert read(("messageStop", {"stopReason": None})) == [Finish(None)]
 
 
-@pytest.mark.parametrize(
+@table(
     ("name", "kind", "scope", "retryable"),
     [
         ("throttlingException", FaultType.rate_limit, Scope.key, True),
@@ -182,7 +183,7 @@ def test_a_document_that_strict_parsers_reject_is_repaired() -> None:
     assert BedrockDecoder().feed(frame) == [Text("a\ufffd")]
 
 
-@pytest.mark.parametrize(
+@table(
     ("event", "found"),
     [
         (("initial-response", {}), Extra("initial-response", {})),

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from antiphon.core.faults.fault import FaultType
-from antiphon.core.stream.deltas import (
+from antiphon.core.deltas import (
     Annotation,
     Delta,
     Extra,
@@ -22,6 +21,7 @@ from antiphon.core.stream.deltas import (
     ToolEnd,
     Usage,
 )
+from antiphon.core.faults.fault import FaultType
 from antiphon.dialects.bedrock.decode import decode
 
 Document = dict[str, Any]

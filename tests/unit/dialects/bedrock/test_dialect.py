@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from antiphon.core.deltas import Failure, Finish, Text
 from antiphon.core.faults.fault import FaultType
 from antiphon.core.history.steps import (
     MessageStep,
@@ -15,12 +16,12 @@ from antiphon.core.history.steps import (
     ToolResultStep,
 )
 from antiphon.core.plan.plan import Plan
-from antiphon.core.stream.deltas import Failure, Finish, Text
+from antiphon.core.stream.source import Source
+from antiphon.core.translation.translation import Translation
 from antiphon.dialects.bedrock import encode as bedrock_request
 from antiphon.dialects.bedrock.decode import decode
 from antiphon.dialects.bedrock.dialect import BedrockDialect
 from antiphon.dialects.bedrock.quirks import BedrockQuirks
-from antiphon.pipeline.bridge import Bridge
 from tests.support.dialect_samples.aws_event_stream import exception, stream
 from tests.support.machines import machine
 from tests.support.request_validators.converse_model import understands
@@ -118,9 +119,9 @@ def test_reasoning_and_calls_are_replayed_as_a_native_client_would() -> None:
         return "sealed"
 
     answer = machine(seal=seal)
-    bridge = Bridge(answer, BedrockDialect())
-    assert bridge.feed(stream(ANSWER))
-    assert bridge.ended
+    translation = Translation(answer, Source(BedrockDialect()))
+    assert translation.feed(stream(ANSWER))
+    assert translation.ended
     [states] = sealed
     history: tuple[Step, ...] = (
         MessageStep("user", (TextPart("hi"),)),

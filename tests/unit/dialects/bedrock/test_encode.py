@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from antiphon.core.deltas import ReasoningState
 from antiphon.core.history.steps import (
     MessageStep,
     ReasoningStep,
@@ -15,13 +16,14 @@ from antiphon.core.history.steps import (
     ToolCallStep,
     ToolResultStep,
 )
-from antiphon.core.plan.plan import Plan, ToolChoice, ToolDeclaration
-from antiphon.core.stream.deltas import ReasoningState
+from antiphon.core.plan.plan import Plan
 from antiphon.core.structured_output.contract import OutputContract
+from antiphon.core.tools.declaration import ToolChoice, ToolDeclaration
 from antiphon.dialects.bedrock.encode import encode
 from antiphon.dialects.bedrock.quirks import PLAIN, BedrockQuirks
 from tests.support.request_validators.bedrock import problems
 from tests.support.request_validators.converse_model import offences
+from tests.support.tables import table
 
 Body = dict[str, Any]
 
@@ -167,7 +169,7 @@ def test_single_calls_are_requested_of_models_that_support_it(fields: Body, is_s
     assert extra(**given) == (choice if is_said else {})
 
 
-@pytest.mark.parametrize(
+@table(
     ("quirks", "effort", "expected"),
     [
         (PLAIN, "high", {}),
@@ -348,3 +350,15 @@ def test_blank_instructions_are_left_out() -> None:
 
 
 # --- families -------------------------------------------------------------------------------------
+
+
+def test_stop_sequences_and_top_k_have_their_own_places() -> None:
+    found = body(parameters={"stop": ("END",), "top_k": 40})
+    assert found["inferenceConfig"] == {"stopSequences": ["END"]}
+    assert found["additionalModelRequestFields"] == {"top_k": 40}
+
+
+def test_top_k_is_left_out_where_sampling_is_refused() -> None:
+    given = {"top_k": 40}
+    assert extra(parameters=given, quirks=BedrockQuirks(sampling="none")) == {}
+    assert "top_k" not in extra(quirks=BUDGET, effort="16384", parameters=given)

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from antiphon.core.faults.fault import FaultType
-from antiphon.core.stream.deltas import (
+from antiphon.core.deltas import (
     Delta,
     Extra,
     Failure,
@@ -21,8 +20,10 @@ from antiphon.core.stream.deltas import (
     ToolEnd,
     Usage,
 )
+from antiphon.core.faults.fault import FaultType
 from antiphon.dialects.bedrock.decode import BedrockDecoder, decode
-from antiphon.wire.sse import Frame
+from antiphon.framing.sse import Frame
+from tests.support.tables import table
 
 Document = dict[str, Any]
 
@@ -40,7 +41,7 @@ def read(*documents: Any) -> list[Delta]:
     return [delta for document in documents for delta in decoder.feed(chunk(document))]
 
 
-@pytest.mark.parametrize(
+@table(
     ("first", "last"),
     [
         ({"completion": "hi", "stop_reason": None}, {"completion": "", "stop_reason": "stop"}),

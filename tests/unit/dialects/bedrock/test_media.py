@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from antiphon.core.history.steps import AudioPart, FilePart, ImagePart
-from antiphon.dialects.bedrock.media import BedrockMedia
+from antiphon.dialects.bedrock.media import Media
+from tests.support.tables import table
 
 Body = dict[str, Any]
 
@@ -22,7 +23,7 @@ def data_url(media_type: str, content: bytes = b"x") -> str:
 
 
 def file(data: str | None = None, name: str | None = None, **fields: Any) -> Body:
-    return BedrockMedia().block(FilePart(filename=name, data=data, **fields))
+    return Media().block(FilePart(filename=name, data=data, **fields))
 
 
 def form_of(data: str, name: str | None = None) -> str:
@@ -41,17 +42,17 @@ def form_of(data: str, name: str | None = None) -> str:
     ],
 )
 def test_an_image_is_sent_as_bytes(media_type: str, form: str) -> None:
-    assert BedrockMedia().block(ImagePart(data_url(media_type))) == inline("image", form)
+    assert Media().block(ImagePart(data_url(media_type))) == inline("image", form)
 
 
 @pytest.mark.parametrize(("ending", "form"), [("jpg", "jpeg"), ("webp", "webp"), ("tiff", "png")])
 def test_an_image_may_be_an_s3_address(ending: str, form: str) -> None:
     uri = f"s3://my-bucket/a.{ending}"
     source = {"s3Location": {"uri": uri}}
-    assert BedrockMedia().block(ImagePart(uri)) == {"image": {"format": form, "source": source}}
+    assert Media().block(ImagePart(uri)) == {"image": {"format": form, "source": source}}
 
 
-@pytest.mark.parametrize(
+@table(
     ("url", "text"),
     [
         ("https://x.test/a.png", "[image: https://x.test/a.png]"),
@@ -66,10 +67,10 @@ def test_an_image_may_be_an_s3_address(ending: str, form: str) -> None:
     ],
 )
 def test_a_refused_image_becomes_a_text_block(url: str, text: str) -> None:
-    assert BedrockMedia().block(ImagePart(url)) == {"text": text}
+    assert Media().block(ImagePart(url)) == {"text": text}
 
 
-@pytest.mark.parametrize(
+@table(
     ("media_type", "name", "form"),
     [
         ("application/pdf", None, "pdf"),
@@ -97,7 +98,7 @@ def test_an_image_given_as_a_file_is_an_image() -> None:
     assert file(data_url("image/png")) == inline("image", "png")
 
 
-@pytest.mark.parametrize(
+@table(
     ("block", "text"),
     [
         (file("x"), "[file omitted: its content cannot be read]"),
@@ -114,7 +115,7 @@ def test_a_refused_file_becomes_a_text_block(block: Body, text: str) -> None:
 
 
 def test_document_names_are_sanitized_and_unique() -> None:
-    media = BedrockMedia()
+    media = Media()
     names = ["a_b.pdf", "a-b.pdf", "  x  y\n(1) [2].md ", "", None, "é" * 300, "a_b.pdf"]
     pdf = data_url("application/pdf")
     given = [media.block(FilePart(filename=name, data=pdf))["document"]["name"] for name in names]
@@ -130,6 +131,6 @@ def test_document_names_are_sanitized_and_unique() -> None:
 
 
 def test_audio_is_sent_as_bytes_if_its_format_is_known() -> None:
-    assert BedrockMedia().block(AudioPart("eA==", "wav")) == inline("audio", "wav")
+    assert Media().block(AudioPart("eA==", "wav")) == inline("audio", "wav")
     for part in (AudioPart("eA==", "midi"), AudioPart("%", "wav")):
-        assert BedrockMedia().block(part) == {"text": "[audio omitted: its form is not accepted]"}
+        assert Media().block(part) == {"text": "[audio omitted: its form is not accepted]"}

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from antiphon.core.deltas import ReasoningState
 from antiphon.core.history.steps import (
     FilePart,
     ImagePart,
@@ -19,8 +20,8 @@ from antiphon.core.history.steps import (
     ToolCallStep,
     ToolResultStep,
 )
-from antiphon.core.plan.plan import Plan, ToolDeclaration
-from antiphon.core.stream.deltas import ReasoningState
+from antiphon.core.plan.plan import Plan
+from antiphon.core.tools.declaration import ToolDeclaration
 from antiphon.core.tools.identity import ToolIdentity, ToolIdentityMap
 from antiphon.dialects.bedrock.encode import encode
 from antiphon.dialects.bedrock.quirks import PLAIN, BedrockQuirks
@@ -288,3 +289,16 @@ def test_tools_that_are_declared_stay_declared() -> None:
     look = ToolDeclaration(name="look", description="Look.")
     found = body(HI, call(), answer("a"), declarations=(look,))
     assert [tool["toolSpec"]["name"] for tool in found["toolConfig"]["tools"]] == ["look"]
+
+
+def test_an_error_is_marked_as_one() -> None:
+    failed = ToolResultStep("a", (TextPart("no"),), is_error=True)
+    plan = Plan(provider="p", model="m", history=(message_step("user", "hi"), call("a"), failed))
+    [_, _, last] = json.loads(encode(plan, stream=False).body)["messages"]
+    assert last["content"][0]["toolResult"]["status"] == "error"
+
+
+def test_a_prefill_is_the_last_message() -> None:
+    history = (message_step("user", "hi"), message_step("assistant", "{"))
+    plan = Plan(provider="p", model="m", history=history, parameters={"prefill": True})
+    assert json.loads(encode(plan, stream=False).body)["messages"][-1]["role"] == "assistant"

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import pytest
-
 from antiphon.core.history.steps import MessageStep, TextPart
 from antiphon.core.plan.plan import Plan
 from antiphon.dialects.bedrock.encode import encode
 from antiphon.dialects.bedrock.quirks import FAMILIES, BedrockQuirks
+from tests.support.tables import table
 
 HI = MessageStep("user", (TextPart("hi"),))
 
 
-@pytest.mark.parametrize(
+@table(
     ("model", "expected"),
     [
         ("us.anthropic.claude-3-7-sonnet-20250219-v1:0", ("budget", "both")),

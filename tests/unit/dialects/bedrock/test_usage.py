@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from antiphon.core.stream.deltas import Usage
-from antiphon.dialects.bedrock.usage import read_usage
+from antiphon.core.deltas import Usage
+from antiphon.dialects.bedrock.decode import read_usage
 
 
 @pytest.mark.parametrize(

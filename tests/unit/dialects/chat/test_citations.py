@@ -7,14 +7,9 @@ from typing import Any
 
 import pytest
 
-from antiphon.core.stream.deltas import (
-    Annotation,
-    Delta,
-    Extra,
-    Start,
-)
+from antiphon.core.deltas import Annotation, Delta, Extra, Start
 from antiphon.dialects.chat.decode import ChatDecoder
-from antiphon.wire.sse import Frame
+from antiphon.framing.sse import Frame
 
 
 def feed(*chunks: object, decoder: ChatDecoder | None = None) -> list[Delta]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from antiphon.core.stream.deltas import (
+from antiphon.core.deltas import (
     Delta,
     Extra,
     Failure,
@@ -21,7 +21,8 @@ from antiphon.core.stream.deltas import (
     Usage,
 )
 from antiphon.dialects.chat.decode import ChatDecoder, decode
-from antiphon.wire.sse import Frame
+from antiphon.framing.sse import Frame
+from tests.support.tables import table
 
 
 def feed(*chunks: object, decoder: ChatDecoder | None = None) -> list[Delta]:
@@ -45,7 +46,7 @@ def call(arguments: Any = None, **more: Any) -> dict[str, Any]:
 # What a delta says
 
 
-@pytest.mark.parametrize(
+@table(
     ("message", "expected"),
     [
         ({}, []),
@@ -95,7 +96,7 @@ SUMMARY = {"type": "reasoning.summary", "summary": "short", "index": 2}
 SEALED = {"type": "reasoning.encrypted", "data": "x"}
 
 
-@pytest.mark.parametrize(
+@table(
     ("message", "expected"),
     [
         ({"reasoning_details": [TEXT]}, [Reasoning("hm"), details(TEXT)]),
@@ -126,7 +127,7 @@ def test_reasoning_details_give_text_once_and_whole_state(
     assert says(**message) == expected
 
 
-@pytest.mark.parametrize(
+@table(
     ("calls", "expected"),
     [
         ([], []),
@@ -230,7 +231,7 @@ def test_an_implied_finish_reason_never_replaces_a_real_one() -> None:
 # Errors and noise
 
 
-@pytest.mark.parametrize(
+@table(
     "chunk",
     [
         {"error": {"message": "x", "code": 502}},
@@ -282,7 +283,7 @@ UNREADABLE = [
 ]
 
 
-@pytest.mark.parametrize("data", UNREADABLE)
+@table("data", UNREADABLE)
 def test_an_unreadable_frame_is_a_failure(data: bytes) -> None:
     [delta] = feed(data)
     assert isinstance(delta, Failure)
@@ -295,7 +296,7 @@ def test_an_unknown_member_that_is_not_utf_8_is_ignored() -> None:
     assert [delta for delta in decode(data) if isinstance(delta, Failure)] == []
 
 
-@pytest.mark.parametrize("data", UNREADABLE)
+@table("data", UNREADABLE)
 def test_an_unreadable_frame_after_the_finish_reason_is_ignored(data: bytes) -> None:
     finish = {"choices": [{"delta": {}, "finish_reason": "stop"}]}
     assert feed(finish, data) == [Finish("stop"), Extra("unreadable_frame", len(data))]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from antiphon.core.stream.deltas import (
+from antiphon.core.deltas import (
     Annotation,
     Delta,
     Extra,
@@ -22,6 +22,7 @@ from antiphon.core.stream.deltas import (
     Usage,
 )
 from antiphon.dialects.chat.decode import decode
+from tests.support.tables import table
 
 
 def call(arguments: Any = None, **more: Any) -> dict[str, Any]:
@@ -77,7 +78,7 @@ def test_a_whole_answer_may_come_as_one_delta() -> None:
 UNREADABLE = [b"", b"<html>", b"\xff", b"[]", b"[" * 100_000, b'{"choices":1}']
 
 
-@pytest.mark.parametrize("body", UNREADABLE)
+@table("body", UNREADABLE)
 def test_an_unreadable_body_is_a_failure(body: bytes) -> None:
     [delta] = decode(body)
     assert isinstance(delta, Failure)

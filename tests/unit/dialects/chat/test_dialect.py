@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 
+from antiphon.core.deltas import Finish, Text
 from antiphon.core.plan.plan import Plan
-from antiphon.core.stream.deltas import Finish, Text
 from antiphon.dialects.chat import encode as chat_request
 from antiphon.dialects.chat.quirks import PLAIN
 from antiphon.dialects.dialect import build, resolve
-from antiphon.wire.sse import Frame
+from antiphon.framing.sse import Frame
 
 CHUNK = b'{"choices":[{"delta":{"content":"a"}}]}'
 

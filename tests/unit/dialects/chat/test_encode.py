@@ -10,13 +10,15 @@ import pytest
 from antiphon.core.history.steps import (
     Step,
 )
-from antiphon.core.plan.plan import Plan, ToolChoice, ToolDeclaration
+from antiphon.core.items import Document
+from antiphon.core.plan.plan import Plan
 from antiphon.core.structured_output.contract import OutputContract
+from antiphon.core.tools.declaration import ToolChoice, ToolDeclaration
 from antiphon.dialects.chat.encode import encode
 from antiphon.dialects.chat.quirks import PLAIN, ChatQuirks
-from antiphon.wire.items import Document
 from tests.support.dialect_samples.history import message_step
 from tests.support.request_validators.chat import problems
+from tests.support.tables import table
 
 LOOK = ToolDeclaration(name="look", description="Look.", parameters={"type": "object"}, strict=True)
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}}
@@ -179,7 +181,7 @@ def test_quirk_fields_are_in_every_request() -> None:
     }
 
 
-@pytest.mark.parametrize(
+@table(
     ("quirks", "effort", "sent"),
     [
         (ChatQuirks(effort_field="reasoning.effort"), "low", {"reasoning": {"effort": "low"}}),
@@ -226,3 +228,15 @@ def test_a_provider_that_only_streams_gets_a_stream_request() -> None:
 
 
 # --- what real clients send -----------------------------------------------------------------------
+
+
+def test_a_seed_may_have_another_name() -> None:
+    given = {"seed": 7, "stop": ("END",), "top_k": 40, "logit_bias": {"1": 5}}
+    assert body(parameters=given).items() >= {**given, "stop": ["END"]}.items()
+    found = body(parameters=given, quirks=ChatQuirks(seed_field="random_seed"))
+    assert found["random_seed"] == 7
+    assert "seed" not in found
+
+
+def test_a_prefill_is_no_field_of_the_body() -> None:
+    assert "prefill" not in body(parameters={"prefill": True})

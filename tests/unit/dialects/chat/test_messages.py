@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from antiphon.core.capabilities import ReplayReasoning
+from antiphon.core.deltas import ReasoningState
 from antiphon.core.history.pairing import pair_calls
 from antiphon.core.history.read_items import read_items
 from antiphon.core.history.steps import (
@@ -21,13 +23,12 @@ from antiphon.core.history.steps import (
     ToolCallStep,
     ToolResultStep,
 )
-from antiphon.core.plan.plan import Plan, ReplayReasoning
-from antiphon.core.stream.deltas import ReasoningState
+from antiphon.core.items import Document
+from antiphon.core.plan.plan import Plan
 from antiphon.core.tools.identity import ToolIdentity, ToolIdentityMap
 from antiphon.dialects.call_ids import CallIdFormat
 from antiphon.dialects.chat.encode import encode
 from antiphon.dialects.chat.quirks import PLAIN, ChatQuirks
-from antiphon.wire.items import Document
 from tests.support import captured_requests as captured
 from tests.support.dialect_samples.history import answer, message_step
 from tests.support.request_validators.chat import problems

@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
+from antiphon.core.deltas import Delta, Reasoning, ReasoningState
 from antiphon.core.history.steps import MessageStep, ReasoningStep, Step, TextPart, ToolCallStep
-from antiphon.core.stream.deltas import Delta, Reasoning, ReasoningState
 from antiphon.dialects.chat import decode as chat
 from antiphon.dialects.chat.reasoning_state import (
     add_call_signatures,
     collect_details,
     text_signature,
 )
-from antiphon.wire.sse import SSEDecoder
+from antiphon.framing.sse import SSEDecoder
 from tests.support import corpus
 
 Body = dict[str, Any]

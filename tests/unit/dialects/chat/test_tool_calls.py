@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from antiphon.core.stream.deltas import ToolCall
+from antiphon.core.deltas import ToolCall
 from antiphon.dialects.chat.tool_calls import CallFragment, CallTracker
+from tests.support.tables import table
 
 
 def positions(*fragments: CallFragment) -> list[int]:
@@ -13,7 +14,7 @@ def positions(*fragments: CallFragment) -> list[int]:
     return [tracker.feed(fragment).index for fragment in fragments]
 
 
-@pytest.mark.parametrize(
+@table(
     ("fragments", "expected"),
     [
         pytest.param(

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from antiphon.core.stream.deltas import (
+from antiphon.core.deltas import (
     Annotation,
     Delta,
     Extra,
@@ -22,7 +22,7 @@ from antiphon.core.stream.deltas import (
     Usage,
 )
 from antiphon.dialects.cohere.decode import CohereDecoder
-from antiphon.wire.sse import Frame
+from antiphon.framing.sse import Frame
 
 CALL = {"id": "c", "type": "function", "function": {"name": "look", "arguments": ""}}
 TOKENS = {"input_tokens": 9, "output_tokens": 5, "reasoning_tokens": 2}

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from antiphon import replay
-from antiphon.core.stream.deltas import (
+from antiphon.core.deltas import (
     Delta,
     Extra,
     Failure,
@@ -20,7 +20,7 @@ from antiphon.core.stream.deltas import (
     Usage,
 )
 from antiphon.dialects.cohere.decode import CohereDecoder, decode
-from antiphon.wire.sse import Frame
+from antiphon.framing.sse import Frame
 
 META = {"tokens": {"input_tokens": 3, "output_tokens": 4}}
 CALLS = [{"name": "look", "parameters": {"x": 1}}, {"name": "listen"}, 7]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from antiphon.core.stream.deltas import (
+from antiphon.core.deltas import (
     Annotation,
     Delta,
     Extra,

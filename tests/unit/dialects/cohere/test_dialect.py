@@ -5,14 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from antiphon.core.deltas import Text
 from antiphon.core.plan.plan import Plan
-from antiphon.core.stream.deltas import (
-    Text,
-)
 from antiphon.dialects.cohere.dialect import CohereDialect
 from antiphon.dialects.cohere.encode import encode
 from antiphon.dialects.cohere.quirks import CohereQuirks
-from antiphon.wire.sse import SSEDecoder
+from antiphon.framing.sse import SSEDecoder
 
 TOKENS = {"input_tokens": 9, "output_tokens": 5, "reasoning_tokens": 2}
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from antiphon.core.plan.plan import Plan, ToolChoice, ToolDeclaration
+from antiphon.core.items import Document
+from antiphon.core.plan.plan import Plan
 from antiphon.core.structured_output.contract import OutputContract
+from antiphon.core.tools.declaration import ToolChoice, ToolDeclaration
 from antiphon.dialects.cohere.encode import encode
 from antiphon.dialects.cohere.quirks import CohereQuirks
-from antiphon.wire.items import Document
 from tests.support.dialect_samples.cohere_history import body
 from tests.support.dialect_samples.history import message_step
 
@@ -127,3 +128,9 @@ def test_quirks_add_fields_to_every_request() -> None:
     assert found["thinking"]["token_budget"] == 7
     assert found["citation_options"] == {"mode": "FAST"}
     assert list(found)[-1] == "messages"
+
+
+def test_stop_sequences_top_k_and_a_seed_have_their_own_names() -> None:
+    found = body(parameters={"stop": ("END",), "top_k": 40, "seed": 7})
+    assert (found["stop_sequences"], found["k"], found["seed"]) == (["END"], 40, 7)
+    assert "stop_sequences" not in body(parameters={"stop": ()})

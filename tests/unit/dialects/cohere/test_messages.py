@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from antiphon.core.capabilities import ReplayReasoning
+from antiphon.core.deltas import ReasoningState
 from antiphon.core.history.steps import (
     MessageStep,
     ReasoningStep,
@@ -15,13 +17,12 @@ from antiphon.core.history.steps import (
     TextPart,
     ToolCallStep,
 )
-from antiphon.core.plan.plan import Plan, ReplayReasoning
-from antiphon.core.stream.deltas import ReasoningState
+from antiphon.core.items import Document
+from antiphon.core.plan.plan import Plan
 from antiphon.core.tools.identity import ToolIdentity, ToolIdentityMap
 from antiphon.dialects.cohere.encode import encode
 from antiphon.dialects.cohere.quirks import CohereQuirks
 from antiphon.dialects.cohere.reasoning_state import THINKING, TOOL_PLAN
-from antiphon.wire.items import Document
 from tests.support.dialect_samples.cohere_history import messages
 from tests.support.dialect_samples.history import answer, message_step
 

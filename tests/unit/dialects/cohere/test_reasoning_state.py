@@ -5,17 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from antiphon.core.stream.deltas import (
-    Delta,
-    Finish,
-    Reasoning,
-    ReasoningState,
-    Text,
-    ToolCall,
-    ToolEnd,
-)
+from antiphon.core.deltas import Delta, Finish, Reasoning, ReasoningState, Text, ToolCall, ToolEnd
 from antiphon.dialects.cohere.decode import CohereDecoder
-from antiphon.wire.sse import Frame
+from antiphon.framing.sse import Frame
 
 CALL = {"id": "c", "type": "function", "function": {"name": "look", "arguments": ""}}
 

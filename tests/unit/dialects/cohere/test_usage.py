@@ -7,13 +7,9 @@ from typing import Any
 
 import pytest
 
-from antiphon.core.stream.deltas import (
-    Delta,
-    Finish,
-    Usage,
-)
+from antiphon.core.deltas import Delta, Finish, Usage
 from antiphon.dialects.cohere.decode import CohereDecoder
-from antiphon.wire.sse import Frame
+from antiphon.framing.sse import Frame
 
 TOKENS = {"input_tokens": 9, "output_tokens": 5, "reasoning_tokens": 2}
 

@@ -6,11 +6,7 @@ from typing import Any
 
 import pytest
 
-from antiphon.core.stream.deltas import (
-    Annotation,
-    Extra,
-    Text,
-)
+from antiphon.core.deltas import Annotation, Extra, Text
 from tests.support.dialect_samples.gemini import Document, chunk, decode_parts, feed, text
 
 

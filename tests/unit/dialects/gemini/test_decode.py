@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from antiphon.core.stream.deltas import (
+from antiphon.core.deltas import (
     Delta,
     Extra,
     Failure,
@@ -21,6 +21,7 @@ from antiphon.core.stream.deltas import (
 )
 from antiphon.dialects.gemini.decode import GeminiDecoder, decode
 from tests.support.dialect_samples.gemini import Document, call, chunk, decode_parts, feed, text
+from tests.support.tables import table
 
 
 def on_text(signature: str, **position: int) -> ReasoningState:
@@ -43,7 +44,7 @@ RESULT = {"codeExecutionResult": {"outcome": "OUTCOME_OK", "output": "1"}}
 IMAGE = {"inlineData": {"mimeType": "image/png", "data": "AAAA"}}
 
 
-@pytest.mark.parametrize(
+@table(
     ("parts", "expected"),
     [
         ([], []),
@@ -227,7 +228,7 @@ def test_an_unfinished_call_in_an_array_is_incomplete() -> None:
     assert decode(body)[-1] == ToolEnd(0, complete=False)
 
 
-@pytest.mark.parametrize("body", [b"", b"nope", b"5", b"null", b"{", b"data: {}"])
+@table("body", [b"", b"nope", b"5", b"null", b"{", b"data: {}"])
 def test_a_body_that_is_not_a_response_is_a_failure(body: bytes) -> None:
     [delta] = decode(body)
     assert isinstance(delta, Failure)

@@ -6,15 +6,16 @@ import json
 
 import pytest
 
-from antiphon.core.stream.deltas import Extra, Failure, Finish, Text, ToolCall, ToolEnd
+from antiphon.core.deltas import Extra, Failure, Finish, Text, ToolCall, ToolEnd
 from antiphon.dialects.gemini.decode import GeminiDecoder, decode
 from antiphon.dialects.gemini.dialect import GeminiDialect
 from tests.support.dialect_samples.gemini import call, chunk, decode_parts, fault, feed, text
+from tests.support.tables import table
 
 # --- the end --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@table(
     ("reason", "word"),
     [
         ("STOP", "STOP"),
@@ -31,7 +32,7 @@ def test_a_finish_reason_is_passed_on_by_name(reason: object, word: str) -> None
     assert decode_parts(text("a"), finishReason=reason) == [Text("a"), Finish(word)]
 
 
-@pytest.mark.parametrize("reason", [None, "", 0, True, "FINISH_REASON_UNSPECIFIED", {}, 1.5])
+@table("reason", [None, "", 0, True, "FINISH_REASON_UNSPECIFIED", {}, 1.5])
 def test_without_a_finish_reason_there_is_no_finish(reason: object) -> None:
     assert decode_parts(text("a"), finishReason=reason) == [Text("a")]
 
@@ -81,7 +82,7 @@ def test_a_numeric_block_reason_is_reported_as_content_filter() -> None:
     assert fault(feed({"promptFeedback": {"blockReason": 1}})).code == "content_filter"
 
 
-@pytest.mark.parametrize(
+@table(
     "feedback",
     [
         None,

@@ -15,14 +15,16 @@ from antiphon.core.history.steps import (
     ToolCallStep,
     ToolResultStep,
 )
-from antiphon.core.plan.plan import Plan, ToolChoice, ToolDeclaration
+from antiphon.core.items import Document
+from antiphon.core.plan.plan import Plan
 from antiphon.core.structured_output.contract import OutputContract
+from antiphon.core.tools.declaration import ToolChoice, ToolDeclaration
 from antiphon.core.tools.identity import ToolIdentity, ToolIdentityMap
 from antiphon.dialects.gemini.encode import encode
 from antiphon.dialects.gemini.quirks import PLAIN, GeminiQuirks
-from antiphon.wire.items import Document
 from tests.support.dialect_samples.history import message_step
 from tests.support.request_validators.gemini import problems
+from tests.support.tables import table
 
 CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 LOOK = ToolDeclaration(name="look", description="Look.", parameters=CITY, strict=True)
@@ -59,7 +61,7 @@ def test_a_stream_is_requested_as_server_sent_events() -> None:
     assert outbound.headers["accept"] == "text/event-stream"
 
 
-@pytest.mark.parametrize(
+@table(
     ("model", "path"),
     [
         ("models/m", "/models/m:generateContent"),
@@ -130,7 +132,7 @@ def test_functions_are_declared_with_their_schema_unchanged() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@table(
     ("schema", "sent"),
     [
         ({"properties": {"a": {}}}, {"type": "object", "properties": {"a": {}}}),
@@ -292,7 +294,7 @@ def test_without_a_schema_only_the_mime_type_is_sent() -> None:
     assert body(contract=contract)["generationConfig"] == {"responseMimeType": "application/json"}
 
 
-@pytest.mark.parametrize(
+@table(
     ("how", "effort", "config"),
     [
         ("level", "low", {"thinkingLevel": "low", "includeThoughts": True}),
@@ -324,3 +326,9 @@ def test_reasoning_summaries_can_be_left_out() -> None:
 def test_a_request_is_encoded_with_the_quirks_of_its_model() -> None:
     quirks = GeminiQuirks(models=(("m", GeminiQuirks(effort="level")),))
     assert "thinkingConfig" in body(quirks=quirks)["generationConfig"]
+
+
+def test_stop_sequences_top_k_and_a_seed_are_part_of_the_configuration() -> None:
+    given = {"stop": ("END",), "top_k": 40, "seed": 7}
+    expected = {"stopSequences": ["END"], "topK": 40, "seed": 7}
+    assert body(parameters=given)["generationConfig"] == expected

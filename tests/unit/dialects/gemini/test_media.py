@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from antiphon.core.history.steps import (
     AudioPart,
     FilePart,
@@ -13,10 +11,11 @@ from antiphon.core.history.steps import (
     TextPart,
     ToolCallStep,
 )
+from antiphon.core.items import Document
 from antiphon.dialects.gemini.quirks import PLAIN, GeminiQuirks
-from antiphon.wire.items import Document
 from tests.support.dialect_samples.gemini_history import answer, turns
 from tests.support.dialect_samples.history import message_step
+from tests.support.tables import table
 
 PIXEL = "iVBORw0KGgo="
 
@@ -31,7 +30,7 @@ def omitted(name: str) -> Document:
     return {"text": f"[{name} omitted: its content cannot be read]"}
 
 
-@pytest.mark.parametrize(
+@table(
     ("part", "expected"),
     [
         (

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from antiphon.core.deltas import ReasoningState
 from antiphon.core.history.steps import (
     MessageStep,
     ReasoningStep,
@@ -16,15 +17,15 @@ from antiphon.core.history.steps import (
     ToolCallStep,
     ToolResultStep,
 )
+from antiphon.core.items import Document
 from antiphon.core.plan.plan import Plan
-from antiphon.core.stream.deltas import ReasoningState
 from antiphon.core.tools.identity import ToolIdentity, ToolIdentityMap
 from antiphon.dialects.gemini.encode import encode
 from antiphon.dialects.gemini.messages import OPENING, SENTINEL
 from antiphon.dialects.gemini.quirks import PLAIN, GeminiQuirks
-from antiphon.wire.items import Document
 from tests.support.dialect_samples.gemini_history import answer, turns
 from tests.support.dialect_samples.history import message_step
+from tests.support.tables import table
 
 USER = {"role": "user", "parts": [{"text": "hi"}]}
 STRICT = GeminiQuirks(sentinel=True)
@@ -159,7 +160,7 @@ def test_call_ids_are_sent_unless_a_gateway_generated_them(
     assert response["parts"][0]["functionResponse"].get("id") == sent
 
 
-@pytest.mark.parametrize("text", ["", "nope", "[1]", "null", '{"a": ', "[" * 5000])
+@table("text", ["", "nope", "[1]", "null", '{"a": ', "[" * 5000])
 def test_arguments_that_are_not_an_object_are_wrapped_in_one(text: str) -> None:
     [part] = model(ToolCallStep("a", "look", text))
     assert part["functionCall"]["args"] == {"arguments": text}
@@ -299,7 +300,7 @@ def test_a_position_beyond_a_changed_text_is_its_end() -> None:
     assert model(*own) == [{"text": "ab"}, {"text": "", "thoughtSignature": "c2ln"}, CODE]
 
 
-@pytest.mark.parametrize(
+@table(
     "odd",
     [
         signature(5),
@@ -314,3 +315,9 @@ def test_a_position_beyond_a_changed_text_is_its_end() -> None:
 def test_malformed_or_foreign_state_is_left_out(odd: ReasoningState) -> None:
     own = (message_step("assistant", "a"), reasoning_step(odd), ToolCallStep("a", "look", "{}"))
     assert model(*own) == [{"text": "a"}, call_part()]
+
+
+def test_an_error_is_marked_as_one() -> None:
+    failed = ToolResultStep("a", (TextPart("no"),), is_error=True)
+    found = turns(message_step("user", "hi"), ToolCallStep("a", "look", "{}"), failed)
+    assert found[-1]["parts"][0]["functionResponse"]["response"] == {"error": "no"}

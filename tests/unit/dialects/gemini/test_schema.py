@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from antiphon.dialects.gemini.schema import reduce_parameters, reduce_response
 from tests.support.request_validators.gemini import schema_problems
+from tests.support.tables import table
 
 Document = dict[str, Any]
 
@@ -25,7 +26,7 @@ def reduced(schema: Any, **definitions: Any) -> Any:
     return node["properties"]["x"]
 
 
-@pytest.mark.parametrize(
+@table(
     ("schema", "expected"),
     [
         ({"type": "string"}, STRING),
@@ -52,7 +53,7 @@ def test_only_known_keywords_are_kept(schema: Document, expected: Document) -> N
     assert reduced(schema) == expected
 
 
-@pytest.mark.parametrize(
+@table(
     ("schema", "expected"),
     [
         ({}, STRING),
@@ -76,7 +77,7 @@ def test_every_node_has_a_type(schema: Any, expected: Document) -> None:
     assert found.get("items") == expected.get("items")
 
 
-@pytest.mark.parametrize(
+@table(
     ("schema", "expected"),
     [
         ({"enum": ["a", "b", "a", ""]}, {"type": "STRING", "enum": ["a", "b"]}),
@@ -98,7 +99,7 @@ def test_only_strings_have_enums(schema: Document, expected: Document) -> None:
     assert reduced(schema) == expected
 
 
-@pytest.mark.parametrize(
+@table(
     ("schema", "expected"),
     [
         ({"type": ["string", "null"]}, {"type": "STRING", "nullable": True}),
@@ -173,7 +174,7 @@ def test_escaped_names_in_a_reference_are_resolved() -> None:
     }
 
 
-@pytest.mark.parametrize(
+@table(
     "reference",
     ["#/$defs/Nobody", "https://elsewhere.test/x", "#/properties/x/type/deep", 5, "", "Nobody"],
 )

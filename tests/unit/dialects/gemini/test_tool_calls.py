@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antiphon.core.stream.deltas import Delta, ReasoningState, ToolCall, ToolEnd
+from antiphon.core.deltas import Delta, ReasoningState, ToolCall, ToolEnd
 from antiphon.dialects.gemini.tool_calls import ArgumentWriter, CallReader
+from tests.support.tables import table
 
 Document = dict[str, Any]
 
@@ -121,7 +121,7 @@ def test_containers_are_opened_and_closed_as_paths_require() -> None:
     }
 
 
-@pytest.mark.parametrize(
+@table(
     "pieces",
     [
         [piece("$.a", 1), piece("$.a", 2)],

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from antiphon.core.stream.deltas import (
-    Usage,
-)
+from antiphon.core.deltas import Usage
 from tests.support.dialect_samples.gemini import feed
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from antiphon.core.stream.deltas import (
+from antiphon.core.deltas import (
     Delta,
     Extra,
     Failure,
@@ -20,7 +20,7 @@ from antiphon.core.stream.deltas import (
     Usage,
 )
 from antiphon.dialects.ollama.decode import OllamaDecoder, decode
-from antiphon.wire.sse import Frame
+from antiphon.framing.sse import Frame
 
 
 def line(message: Any = None, **fields: Any) -> bytes:

@@ -5,14 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from antiphon.core.deltas import Text
 from antiphon.core.plan.plan import Plan
-from antiphon.core.stream.deltas import (
-    Text,
-)
 from antiphon.dialects.ollama.dialect import OllamaDialect
 from antiphon.dialects.ollama.encode import encode
 from antiphon.dialects.ollama.quirks import OllamaQuirks
-from antiphon.wire.sse import NDJSONDecoder
+from antiphon.framing.ndjson import NDJSONDecoder
 
 
 def line(message: Any = None, **fields: Any) -> bytes:

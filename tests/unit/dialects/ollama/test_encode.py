@@ -7,12 +7,14 @@ from typing import Any
 
 import pytest
 
-from antiphon.core.plan.plan import Plan, ToolChoice, ToolDeclaration
+from antiphon.core.plan.plan import Plan
 from antiphon.core.structured_output.contract import OutputContract
+from antiphon.core.tools.declaration import ToolChoice, ToolDeclaration
 from antiphon.dialects.ollama.encode import encode
 from antiphon.dialects.ollama.quirks import OllamaQuirks
 from tests.support.dialect_samples.history import message_step
 from tests.support.dialect_samples.ollama_history import body, messages
+from tests.support.tables import table
 
 LOOK = ToolDeclaration(name="look", description="Look.", parameters={"type": "object"}, strict=True)
 LISTEN = ToolDeclaration(name="listen")
@@ -83,7 +85,7 @@ def test_an_unsupported_format_is_described_in_the_instructions() -> None:
     assert last == {"role": "user", "content": "hi"}
 
 
-@pytest.mark.parametrize(
+@table(
     ("effort", "think"),
     [
         ("none", False),
@@ -129,3 +131,8 @@ def test_logprobs_are_requested_where_included(
 ) -> None:
     found = body(parameters=parameters, include_logprobs=include)
     assert {name: found[name] for name in found if "logprobs" in name} == sent
+
+
+def test_stop_sequences_top_k_and_a_seed_are_options() -> None:
+    found = body(parameters={"stop": ("END",), "top_k": 40, "seed": 7})
+    assert found["options"] == {"stop": ["END"], "top_k": 40, "seed": 7}

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from antiphon.core.history.steps import (
     AudioPart,
     FilePart,
@@ -15,6 +13,7 @@ from antiphon.core.history.steps import (
     ToolResultStep,
 )
 from tests.support.dialect_samples.ollama_history import messages
+from tests.support.tables import table
 
 PIXEL = "data:image/png;base64,AAAA"
 
@@ -34,7 +33,7 @@ def test_an_image_in_a_tool_result_is_sent_beside_it() -> None:
     assert tool["images"] == ["AAAA"]
 
 
-@pytest.mark.parametrize(
+@table(
     ("part", "text"),
     [
         (ImagePart("https://x.test/1.png"), "[image: https://x.test/1.png]"),

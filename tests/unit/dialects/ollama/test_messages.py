@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from antiphon.core.capabilities import ReplayReasoning
 from antiphon.core.history.steps import (
     MessageStep,
     ReasoningStep,
@@ -13,7 +14,7 @@ from antiphon.core.history.steps import (
     TextPart,
     ToolCallStep,
 )
-from antiphon.core.plan.plan import Plan, ReplayReasoning
+from antiphon.core.plan.plan import Plan
 from antiphon.core.tools.identity import ToolIdentity, ToolIdentityMap
 from antiphon.dialects.ollama.encode import encode
 from tests.support.dialect_samples.history import answer, message_step

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from antiphon.core.plan.plan import ToolDeclaration
+from antiphon.core.tools.declaration import ToolDeclaration
 from tests.support.dialect_samples.ollama_history import body
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from antiphon.core.stream.deltas import (
+from antiphon.core.deltas import (
     Annotation,
     Delta,
     EmptyReasoning,
@@ -23,7 +23,7 @@ from antiphon.core.stream.deltas import (
     ToolEnd,
 )
 from antiphon.dialects.responses.decode import ResponsesDecoder
-from antiphon.wire.sse import Frame
+from antiphon.framing.sse import Frame
 from tests.support.dialect_samples.responses import (
     Document,
     added,
@@ -35,6 +35,7 @@ from tests.support.dialect_samples.responses import (
     reasoning,
     text,
 )
+from tests.support.tables import table
 
 CALL = {"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": "look"}
 LOGPROB = {"token": "a", "logprob": -0.5, "bytes": [97], "top_logprobs": []}
@@ -49,7 +50,7 @@ def test_the_model_is_emitted_once() -> None:
     assert feed(*events) == [Start("gpt", "resp_1")]
 
 
-@pytest.mark.parametrize(
+@table(
     ("kind", "fields", "expected"),
     [
         ("output_text.delta", {}, Text("a")),
@@ -177,7 +178,7 @@ def test_calls_of_server_tools_are_hidden_from_the_client() -> None:
 # Whole items, emitted once
 
 
-@pytest.mark.parametrize(
+@table(
     ("item", "expected"),
     [
         (message("a", "b"), [Text("a"), Text("b")]),

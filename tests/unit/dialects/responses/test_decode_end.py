@@ -6,15 +6,9 @@ import json
 
 import pytest
 
-from antiphon.core.stream.deltas import (
-    Delta,
-    Extra,
-    Failure,
-    Finish,
-    Text,
-)
+from antiphon.core.deltas import Delta, Extra, Failure, Finish, Text
 from antiphon.dialects.responses.decode import ResponsesDecoder
-from antiphon.wire.sse import Frame
+from antiphon.framing.sse import Frame
 from tests.support.dialect_samples.responses import (
     Document,
     done,
@@ -24,11 +18,12 @@ from tests.support.dialect_samples.responses import (
     message,
     text,
 )
+from tests.support.tables import table
 
 # Finish reasons
 
 
-@pytest.mark.parametrize(
+@table(
     ("last", "reason"),
     [
         (ended("completed"), "completed"),
@@ -102,7 +97,7 @@ def test_an_unpaired_surrogate_is_replaced() -> None:
     assert feed(data) == [Text("a\N{REPLACEMENT CHARACTER}")]
 
 
-@pytest.mark.parametrize(
+@table(
     ("sent", "expected"),
     [
         ({"type": "keepalive"}, [Extra("frame", {"type": "keepalive"})]),

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from antiphon.core.stream.deltas import (
+from antiphon.core.deltas import (
     Failure,
     Finish,
     ItemEnd,
@@ -25,6 +25,7 @@ from tests.support.dialect_samples.responses import (
 )
 from tests.support.machines import Document, documents, machine
 from tests.support.stream_validator import check
+from tests.support.tables import table
 
 CALL = {"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": "look"}
 
@@ -64,7 +65,7 @@ def test_a_whole_response_gives_its_finish_reason(fields: Document, reason: str)
     assert decode(body(output=[message("a")], **fields))[-1] == Finish(reason)
 
 
-@pytest.mark.parametrize(
+@table(
     ("sent", "kind"),
     [
         (body(status="queued", output=[]), "protocol"),

@@ -5,10 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from antiphon.core.deltas import ToolCall
 from antiphon.core.plan.plan import Plan
-from antiphon.core.stream.deltas import (
-    ToolCall,
-)
 from antiphon.dialects.responses.dialect import ResponsesDialect
 from antiphon.dialects.responses.encode import encode
 from antiphon.dialects.responses.quirks import PLAIN, ResponsesQuirks

@@ -6,13 +6,15 @@ import json
 
 import pytest
 
-from antiphon.core.plan.plan import Plan, ToolChoice, ToolDeclaration
+from antiphon.core.items import Document
+from antiphon.core.plan.plan import Plan
 from antiphon.core.structured_output.contract import OutputContract
+from antiphon.core.tools.declaration import ToolChoice, ToolDeclaration
 from antiphon.dialects.responses.encode import encode
 from antiphon.dialects.responses.quirks import ResponsesQuirks
-from antiphon.wire.items import Document
 from tests.support.dialect_samples.responses_history import IN_PLAIN, body
 from tests.support.request_validators.responses import problems
+from tests.support.tables import table
 
 LOOK = ToolDeclaration(name="look", description="Look.", parameters={"type": "object"}, strict=True)
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}}
@@ -107,7 +109,7 @@ def test_parameters_keep_their_names_inside_their_fields() -> None:
     assert "top_p" not in found
 
 
-@pytest.mark.parametrize(
+@table(
     ("fields", "include"),
     [
         ({}, None),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from antiphon.dialects.responses.item_fields import (
+from antiphon.dialects.responses.items import (
     as_list,
     complete_citation,
     id_of,

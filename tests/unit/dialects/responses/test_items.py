@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from antiphon.core.stream.deltas import (
+from antiphon.core.deltas import (
     Delta,
     Finish,
     ItemEnd,

@@ -6,6 +6,8 @@ import json
 
 import pytest
 
+from antiphon.core.capabilities import ReplayReasoning
+from antiphon.core.deltas import ReasoningState
 from antiphon.core.history.pairing import pair_calls
 from antiphon.core.history.read_items import read_items
 from antiphon.core.history.steps import (
@@ -21,16 +23,16 @@ from antiphon.core.history.steps import (
     ToolCallStep,
     ToolResultStep,
 )
-from antiphon.core.plan.plan import Plan, ReplayReasoning
-from antiphon.core.stream.deltas import ReasoningState
+from antiphon.core.items import Document
+from antiphon.core.plan.plan import Plan
 from antiphon.core.tools.identity import ToolIdentity, ToolIdentityMap
 from antiphon.dialects.responses.encode import encode
 from antiphon.dialects.responses.items import SCHEME
 from antiphon.dialects.responses.quirks import ResponsesQuirks
-from antiphon.wire.items import Document
 from tests.support import captured_requests as captured
 from tests.support.dialect_samples.history import answer, call, message_step
 from tests.support.dialect_samples.responses_history import IN_PLAIN, encrypted_state, items
+from tests.support.tables import table
 
 
 def test_encrypted_reasoning_is_sent_back_unchanged() -> None:
@@ -171,7 +173,7 @@ def test_the_phase_of_an_assistant_message_is_sent_back() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@table(
     ("part", "expected"),
     [
         (ImagePart("u", "low"), {"type": "input_image", "image_url": "u", "detail": "low"}),

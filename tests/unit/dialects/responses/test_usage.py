@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from antiphon.core.stream.deltas import (
-    Finish,
-    Start,
-    Usage,
-)
+from antiphon.core.deltas import Finish, Start, Usage
 from tests.support.dialect_samples.responses import (
     Document,
     ended,

@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from antiphon.config import Config, ModelConfig, ProviderConfig, StoreConfig, VisionConfig
+from antiphon.core.items import Document
+from antiphon.core.request import Request
 from antiphon.engine.engine import Engine
 from antiphon.engine.media.image_description import (
     ImageDescriber,
@@ -22,8 +24,6 @@ from antiphon.engine.services import Caller
 from antiphon.errors import ConfigError
 from antiphon.providers.registry import build_providers
 from antiphon.server.wiring import open_engine
-from antiphon.wire.items import Document
-from antiphon.wire.request import Request
 from tests.support.gateways import replaced, settings
 
 ONE, TWO = "data:image/png;base64,AAAA", "https://x.test/two.png"

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
 import pytest
 
+from antiphon.config import AttemptConfig
 from antiphon.core.faults.fault import ProviderFault, fault_of_kind
 from antiphon.core.faults.kinds import FaultKind
 from antiphon.engine.engine import Engine
-from antiphon.engine.health import Lease, ProviderHealth
+from antiphon.engine.health import HealthRegistry, Lease, ProviderHealth
+from antiphon.engine.rejections import RejectedModes, RejectedParameters
 from antiphon.engine.shared.facts import MAX_S, Fact, SharedFacts, digest_key
 from antiphon.server.wiring import open_engine
 from tests.support.gateways import settings
@@ -25,7 +28,8 @@ class Pair:
     """Two engines; `sent` is what the first has sent, which the second has applied."""
 
     def __init__(self, first: Engine, second: Engine) -> None:
-        self.first, self.second = first, second
+        self.first = first
+        self.second = second
         self.sent: Sent = []
         receiver = SharedFacts(lambda fact, seconds: None)
         receiver.attach(second)
@@ -34,7 +38,15 @@ class Pair:
             self.sent.append((fact, seconds))
             receiver.apply(msgspec.json.decode(msgspec.json.encode(fact), type=Fact), seconds)
 
-        SharedFacts(publish).attach(first)
+        facts = SharedFacts(publish)
+        services = first.services
+        health = HealthRegistry(AttemptConfig(), services.runtime.monotonic, facts.send_health)
+        first.services = replace(
+            services,
+            health=health,
+            rejected=RejectedParameters(facts.send_parameter),
+            rejected_modes=RejectedModes(facts.send_mode),
+        )
 
     def fail(self, fault: ProviderFault, model: str = "m") -> None:
         lease = Lease(health_of(self.first), KEY)

@@ -11,7 +11,7 @@ from antiphon.config import SharedConfig
 from antiphon.engine.runtime import Runtime
 from antiphon.engine.shared.facts import Fact
 from antiphon.engine.shared.redis_link import RedisLink
-from antiphon.pipeline.log import Entry
+from antiphon.stages.log import Entry
 from tests.support.redis_server import redis_server
 
 FACT = Fact("key", "up", "0123", "m")

@@ -13,6 +13,7 @@ from antiphon.engine.shared.sharing import check_sharing
 from antiphon.errors import ConfigError
 from tests.support.gateways import Running, replaced, running, settings
 from tests.support.redis_server import redis_server
+from tests.support.tables import table
 from tests.support.upstream import Connection, ReceivedRequest, send_json, upstream, whole_answer
 from tests.support.waiting import until
 
@@ -24,7 +25,7 @@ def test_an_address_that_is_no_redis_is_refused() -> None:
         check_sharing(Config(shared=SharedConfig(url="http://localhost")))
 
 
-@pytest.mark.parametrize(
+@table(
     "url",
     [
         "redis://:secret@localhost:port/0",

@@ -76,6 +76,6 @@ async def test_a_summary_that_was_cut_off_is_an_error() -> None:
     async with open_application() as opened:
         long = [{"role": "user", "content": f"{number} a b c d"} for number in range(9)]
         whole = await compact(opened, input=long)
-        opened.application.stop_accepting()
+        opened.application.process.stop_accepting()
         stopped = await compact(opened)
     assert (whole.status, stopped.status) == (200, 503)

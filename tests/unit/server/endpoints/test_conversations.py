@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.support.applications import OpenApplication, document_of, error_of, open_application
+from tests.support.tables import table
 
 HELLO = {"role": "user", "content": "Hello?"}
 REASONING = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "…"}
@@ -56,7 +57,7 @@ async def test_an_item_may_refer_to_a_stored_one() -> None:
     assert (item["id"], item["content"]) == (said["id"], said["content"])
 
 
-@pytest.mark.parametrize(
+@table(
     ("method", "path", "body"),
     [
         ("GET", "/conv_1", None),

@@ -11,7 +11,7 @@ from tests.support.applications import document_of, open_application
 async def test_liveness_reports_whether_new_requests_are_accepted(path: str) -> None:
     async with open_application() as opened:
         before = await opened.request("GET", path)
-        opened.application.stop_accepting()
+        opened.application.process.stop_accepting()
         after = await opened.request("GET", path)
     assert (before.status, document_of(before)) == (200, {"status": "ok", "ready": True})
     assert (after.status, document_of(after)) == (200, {"status": "ok", "ready": False})
@@ -20,7 +20,7 @@ async def test_liveness_reports_whether_new_requests_are_accepted(path: str) -> 
 async def test_readiness_is_a_503_during_shutdown() -> None:
     async with open_application() as opened:
         before = await opened.request("GET", "/health/ready")
-        opened.application.stop_accepting()
+        opened.application.process.stop_accepting()
         after = await opened.request("GET", "/health/ready")
     assert (before.status, document_of(before)) == (200, {"status": "ok"})
     assert (after.status, document_of(after)) == (503, {"status": "shutting down"})

@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import msgspec
+
+from antiphon.server.endpoints.responses import InputTokenCount
 from antiphon.server.http import HTTPResponse
 from tests.support.applications import (
     OpenApplication,
@@ -29,6 +32,11 @@ async def test_a_model_without_a_counter_gets_an_estimate_that_is_marked() -> No
         "estimated": True,
     }
     assert response.headers["antiphon-diagnostics"] == "1; codes=usage.estimated:input_tokens"
+
+
+def test_a_count_of_the_provider_is_not_marked() -> None:
+    document = msgspec.json.encode(InputTokenCount(input_tokens=7))
+    assert document == b'{"object":"response.input_tokens","input_tokens":7}'
 
 
 async def test_earlier_turns_instructions_and_tools_are_counted() -> None:

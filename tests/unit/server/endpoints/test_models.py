@@ -85,8 +85,8 @@ async def test_models_of_the_own_list_of_a_provider_are_listed_without_waiting()
             first = document_of(await opened.request("GET", "/v1/models"))
             assert "lab/mine" not in names_of(first)
             gate.set()
-            assert opened.engine.discovered is not None
-            await until(opened.engine.discovered, "the list has arrived")
+            setup = opened.application.process.setup
+            await until(setup.discovered_models, "the list has arrived")
             listed = document_of(await opened.request("GET", "/v1/models"))
             one = await opened.request("GET", "/v1/models/lab/mine")
     assert names_of(listed) == [*names_of(first), "lab/mine"]
@@ -97,7 +97,7 @@ async def test_models_of_the_own_list_of_a_provider_are_listed_without_waiting()
 async def test_discovery_can_be_switched_off() -> None:
     config = structs.replace(echo_config(), discovery=DiscoveryConfig(enabled=False))
     async with open_application(config) as opened:
-        assert opened.engine.discovered is None
+        assert opened.application.process.setup.discovered_models() == ()
         assert (await opened.request("GET", "/v1/models")).status == 200
 
 

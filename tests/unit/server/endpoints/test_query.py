@@ -6,6 +6,7 @@ import pytest
 
 from antiphon.errors import InvalidRequest
 from antiphon.server.endpoints.query import Query
+from tests.support.tables import table
 
 
 def read(query: Query) -> None:
@@ -38,7 +39,7 @@ def test_a_list_is_written_with_or_without_brackets() -> None:
     assert query.choices("include", ("a", "b", "c")) == ["a", "b", "c"]
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "message"),
     [
         ("stream=1", "`stream` must be `true` or `false`, not '1'."),

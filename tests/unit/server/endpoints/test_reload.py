@@ -12,7 +12,6 @@ import pytest
 
 from antiphon.config import Config, load_config
 from antiphon.server.http import HTTPResponse
-from antiphon.server.reload.reloader import Reloader
 from tests.support.applications import (
     LOCAL,
     OpenApplication,
@@ -49,8 +48,7 @@ async def reloadable(path: Path) -> AsyncIterator[OpenApplication]:
     def load() -> Config:
         return load_config(path, {})
 
-    async with open_application(load()) as opened:
-        opened.application.state.reload = Reloader(opened.application, load).reload
+    async with open_application(load(), load) as opened:
         yield opened
 
 

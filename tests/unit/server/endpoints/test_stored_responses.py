@@ -32,6 +32,7 @@ from tests.support.applications import (
 from tests.support.gateways import events_of
 from tests.support.loop_clock import loop_clock
 from tests.support.stream_validator import check
+from tests.support.tables import table
 from tests.support.waiting import until
 
 KEYS = {"alice": "sk-alice", "bob": "sk-bob"}
@@ -53,7 +54,7 @@ async def gated(
 
 def running_id(opened: OpenApplication) -> str:
     """The id of the only response that is being generated."""
-    [response_id] = opened.application.live.drivers
+    [response_id] = opened.application.process.live.runs
     return response_id
 
 
@@ -176,7 +177,7 @@ async def test_a_background_response_is_generated_without_its_client(stream: boo
         if stream:
             response = await opened.create(background=True, stream=True)
             assert not isinstance(response.body, bytes)
-            await until(lambda: opened.application.live.drivers, "the run has begun")
+            await until(lambda: opened.application.process.live.runs, "the run has begun")
             response_id = running_id(opened)
             await response.body.close()
         else:
@@ -489,7 +490,7 @@ async def test_the_input_is_listed_in_pages(order: str) -> None:
         assert texts == [*map(str, range(5))][:: 1 if order == "asc" else -1]
 
 
-@pytest.mark.parametrize(
+@table(
     ("rest", "param"),
     [
         ("?stream=1", "stream"),

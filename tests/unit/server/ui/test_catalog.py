@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 from math import inf
 
 import pytest
 
-from antiphon.config import Config, ProviderConfig
+from antiphon.config import Config, ModelConfig, ProviderConfig
 from antiphon.core.faults.classify import classify
 from antiphon.engine.health import CircuitBreaker, Keyring, Lease, ProviderHealth
 from antiphon.server.ui.catalog import describe_light
 from tests.support.applications import echo_config, open_application
 from tests.support.gateways import replaced
+from tests.support.model_lists import ListServer, list_server
 from tests.support.pages.api import ask_json
+from tests.support.waiting import until
 
 
 def configured() -> Config:
@@ -41,14 +44,18 @@ async def test_models_are_listed_with_their_capabilities() -> None:
 
 
 async def test_models_of_the_providers_own_lists_are_last_and_marked() -> None:
-    async with open_application(configured()) as opened:
-        engine = opened.application.service.engine
-        engine.discovered = lambda: ["up/deepseek-flash", "up/brand-new"]
-        models = (await ask_json(opened, "models"))["models"]
-        engine.discovered = None
-        without = (await ask_json(opened, "models"))["models"]
-    assert [each["name"] for each in models if each["discovered"]] == ["up/brand-new"]
-    assert models[-1]["name"] == "up/brand-new"
+    served = b'{"data": [{"id": "known"}, {"id": "brand-new"}]}'
+    gate = asyncio.Event()
+    async with list_server(ListServer(served, gate=gate)) as server:
+        lab = ProviderConfig(kind="chat", base_url=server.url, models={"known": ModelConfig()})
+        async with open_application(replaced(echo_config(), providers={"lab": lab})) as opened:
+            without = (await ask_json(opened, "models"))["models"]
+            gate.set()
+            setup = opened.application.process.setup
+            await until(setup.discovered_models, "the list has arrived")
+            models = (await ask_json(opened, "models"))["models"]
+    assert [each["name"] for each in models if each["discovered"]] == ["lab/brand-new"]
+    assert models[-1]["name"] == "lab/brand-new"
     assert models[:-1] == without
 
 

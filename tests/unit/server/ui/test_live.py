@@ -92,7 +92,7 @@ async def test_silence_is_broken_by_comments_and_the_process_ends_the_stream() -
 async def test_a_gateway_that_stops_accepting_ends_live_updates(tmp_path: Path) -> None:
     async with traced_application(tmp_path) as opened:
         response = await ask(opened, "/ui/api/live")
-        opened.application.stop_accepting()
+        opened.application.process.stop_accepting()
         assert isinstance(response.body, LiveBody)
         frames = [frame async for frame in response.body]
     assert len(frames) == 1

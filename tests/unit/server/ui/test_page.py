@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -18,8 +19,10 @@ from tests.support.applications import (
 )
 from tests.support.gateways import events_of
 from tests.support.pages.api import HOST, ask, ask_json, traced_application
+from tests.support.tables import table
 
 KEY = "an admin key"
+ADMIN = {**HOST, "authorization": f"Bearer {KEY}"}
 BROWSER = {**HOST, "accept": "text/html,application/xhtml+xml"}
 
 
@@ -29,7 +32,7 @@ def expect_guarded(response: HTTPResponse) -> None:
     assert response.headers["cross-origin-resource-policy"] == "same-origin"
 
 
-@pytest.mark.parametrize(
+@table(
     "path",
     [
         *("/ui", "/ui/", "/ui/now", "/ui/requests", "/ui/requests/req_1", "/ui/usage"),
@@ -60,7 +63,7 @@ def test_only_paths_below_ui_belong_to_the_page(path: str, expected: bool) -> No
     assert is_page(HTTPRequest.with_body("GET", path, HOST)) == expected
 
 
-@pytest.mark.parametrize(
+@table(
     ("method", "path", "status"),
     [
         ("GET", "/ui/static/main.js", 200),
@@ -106,8 +109,24 @@ async def test_a_session_begins_with_the_key_and_ends_on_request() -> None:
         assert signed.status == 204
         cookie = signed.headers["set-cookie"].partition(";")[0]
         assert (await ask(opened, "/ui/api/now", headers={**HOST, "cookie": cookie})).status == 200
-        ended = await ask(opened, "/ui/api/session", method="DELETE")
+        with_cookie = {**HOST, "cookie": cookie}
+        ended = await ask(opened, "/ui/api/session", method="DELETE", headers=with_cookie)
         assert "Max-Age=0" in ended.headers["set-cookie"]
+        assert (await ask(opened, "/ui/api/now", headers=with_cookie)).status == 401
+
+
+async def test_who_has_sent_ten_wrong_keys_waits_a_minute_before_the_next() -> None:
+    async with open_application(echo_config(admin_key=KEY)) as opened:
+        sign_in = partial(ask, opened, "/ui/api/session", method="POST")
+        wrong = [(await sign_in(body={"key": "x"})).status for _ in range(11)]
+        assert wrong == [*[401] * 10, 429]
+        refused = await sign_in(body={"key": KEY})
+        metrics = await opened.request("GET", "/metrics", headers=ADMIN)
+        elsewhere = await sign_in(body={"key": KEY}, remote="192.168.1.7")
+    assert (refused.status, error_of(refused)["code"]) == (429, "too_many_attempts")
+    assert 0 < int(refused.headers["retry-after"]) <= 60
+    assert metrics.status == 429
+    assert elsewhere.status == 204
 
 
 async def test_the_keys_of_clients_do_not_open_the_page() -> None:

@@ -115,7 +115,7 @@ async def test_payloads_keep_characters_that_were_cut_in_two(tmp_path: Path) -> 
 
 async def test_payloads_of_a_request_that_has_just_ended_are_waited_for(tmp_path: Path) -> None:
     async with traced_application(tmp_path) as opened:
-        record = opened.application.service.engine.services.tracer.record
+        record = opened.application.process.setup.engine.services.tracer.record
         for row in (request("q1"), stream("q1", b"data", offsets=[(0, NOW_MS)]), finish("q1")):
             record(row)
         found = await ask_json(opened, "requests/q1/streams")

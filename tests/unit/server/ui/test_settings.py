@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from antiphon.config import Config, load_config, parse_config
-from antiphon.server.reload.reloader import Reloader
 from antiphon.server.ui.settings import HIDDEN, find_problems, list_settings
 from tests.support.applications import document_of, echo_config, error_of, open_application
 from tests.support.gateways import replaced
@@ -125,19 +124,18 @@ async def test_the_file_is_reloaded_and_a_mistake_in_it_changes_nothing(tmp_path
     def load() -> Config:
         return load_config(path, {})
 
-    async with open_application(load()) as opened:
-        opened.application.state.reload = Reloader(opened.application, load).reload
-        before = opened.application.service
+    async with open_application(load(), load) as opened:
+        before = opened.application.process.setup
         path.write_text(f'{text}models.x = "nobody/m"\nlog.level = "loud"\n')
         answer = document_of(await ask(opened, "/ui/api/config/reload", method="POST"))
         assert answer["file"] == str(path)
         assert f"{path}:5: log.level" in str(answer["problems"])
-        assert opened.application.service is before
+        assert opened.application.process.setup is before
         path.write_text(f'{text}models.x = "echo/echo"\nlog.level = "debug"\n')
         answer = document_of(await ask(opened, "/ui/api/config/reload", method="POST"))
         assert (answer["file"], answer["needs_restart"]) == (str(path), ["log"])
         assert (answer["problems"], answer["replaces_workers"]) == ([], False)
-        assert "x" in opened.application.service.engine.router.names()
+        assert "x" in opened.application.process.setup.engine.router.names()
 
 
 async def test_without_a_file_there_is_nothing_to_reload() -> None:

@@ -13,6 +13,7 @@ from antiphon.server.ui.static_files import (
     load_files,
     shell_response,
 )
+from tests.support.tables import table
 
 FILES = {name: file.content.decode() for name, file in load_files().items()}
 MODULES = {name: text for name, text in FILES.items() if name.endswith(".js")}
@@ -31,12 +32,12 @@ def test_the_policy_allows_nothing_unsafe_and_nothing_from_elsewhere() -> None:
     assert sources == ["'self'"] * 4
 
 
-@pytest.mark.parametrize("name", sorted(FILES))
+@table("name", sorted(FILES))
 def test_no_file_is_longer_than_its_limit(name: str) -> None:
     assert len(FILES[name].splitlines()) <= MAX_LINES
 
 
-@pytest.mark.parametrize("name", sorted(MODULES))
+@table("name", sorted(MODULES))
 def test_every_import_of_a_module_exists(name: str) -> None:
     folder = name.rpartition("/")[0]
     for path in re.findall(r'^import [^"`]*from "([^"]+)";$', MODULES[name], re.MULTILINE):
@@ -44,7 +45,7 @@ def test_every_import_of_a_module_exists(name: str) -> None:
         assert (found if path.startswith("../") or not folder else f"{folder}/{found}") in FILES
 
 
-@pytest.mark.parametrize("name", sorted(MODULES))
+@table("name", sorted(MODULES))
 def test_no_module_parses_markup_or_code(name: str) -> None:
     forbidden = r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function"
     assert re.findall(forbidden, MODULES[name]) == []
@@ -55,7 +56,7 @@ def test_the_shell_has_no_inline_script_or_style() -> None:
     assert re.findall(r"<script(?![^>]*src=)|<style|\sstyle=|\son\w+=", shell) == []
 
 
-@pytest.mark.parametrize("name", sorted(FILES))
+@table("name", sorted(FILES))
 def test_nothing_is_loaded_from_elsewhere(name: str) -> None:
     known = ("http://www.w3.org/2000/svg",)
     assert [url for url in re.findall(r"https?://[\w./-]+", FILES[name]) if url not in known] == []

@@ -6,6 +6,7 @@ import pytest
 
 from antiphon.server.websocket.handshake import is_allowed
 from tests.support.applications import LOCAL, echo_config, error_of, open_application
+from tests.support.tables import table
 from tests.support.web_sockets import UPGRADE
 
 
@@ -47,14 +48,23 @@ async def test_a_foreign_web_page_is_refused() -> None:
     assert response.session is None
 
 
+@pytest.mark.parametrize("origin", ["http://[::1", "http://[", "http://]", "//[v1.x]:0:0"])
+async def test_an_origin_that_is_no_address_is_refused(origin: str) -> None:
+    headers = {**UPGRADE, "origin": origin}
+    async with open_application() as opened:
+        response = await opened.request("GET", "/v1/responses", headers=headers)
+    assert (response.status, error_of(response)["code"]) == (403, "forbidden")
+    assert opened.log == []
+
+
 async def test_no_connection_begins_during_a_shutdown() -> None:
     async with open_application() as opened:
-        opened.application.stop_accepting()
+        opened.application.process.stop_accepting()
         response = await opened.request("GET", "/v1/responses", headers=UPGRADE)
     assert response.status == 503
 
 
-@pytest.mark.parametrize(
+@table(
     ("origin", "host"),
     [
         ("", "localhost:8484"),

@@ -8,8 +8,9 @@ import pytest
 
 from antiphon.errors import ChainNotFound
 from antiphon.server.websocket.recent_turns import RecentTurns
-from antiphon.store.memory import MemoryStore
+from antiphon.store.sqlite.store import SQLiteStore
 from antiphon.store.store import Turn
+from tests.support.stores import OpenMemory
 
 
 def turn(id: str, parent: str | None = None, **items: Any) -> Turn:
@@ -25,8 +26,8 @@ def turn(id: str, parent: str | None = None, **items: Any) -> Turn:
     )
 
 
-def make_turns(**limits: int) -> tuple[RecentTurns, MemoryStore]:
-    store = MemoryStore(now=lambda: 0)
+async def make_turns(open_memory: OpenMemory, **limits: int) -> tuple[RecentTurns, SQLiteStore]:
+    store = await open_memory()
     return RecentTurns(store, **limits), store
 
 
@@ -42,8 +43,10 @@ async def ids(turns: RecentTurns, response_id: str) -> list[str]:
     return [each.id for each in await turns.chain(response_id)]
 
 
-async def test_a_chain_begins_in_the_store_and_goes_on_in_the_connection() -> None:
-    turns, store = make_turns()
+async def test_a_chain_begins_in_the_store_and_goes_on_in_the_connection(
+    open_memory: OpenMemory,
+) -> None:
+    turns, store = await make_turns(open_memory)
     await store.save(turn("stored", None))
     add(turns, turn("a", "stored"))
     add(turns, turn("b", "a"))
@@ -53,8 +56,8 @@ async def test_a_chain_begins_in_the_store_and_goes_on_in_the_connection() -> No
     assert not knows(turns, "stored")
 
 
-async def test_a_turn_is_loaded_from_the_connection_or_the_store() -> None:
-    turns, store = make_turns()
+async def test_a_turn_is_loaded_from_the_connection_or_the_store(open_memory: OpenMemory) -> None:
+    turns, store = await make_turns(open_memory)
     recent = turn("recent")
     await store.save(turn("stored"))
     add(turns, recent)
@@ -63,14 +66,16 @@ async def test_a_turn_is_loaded_from_the_connection_or_the_store() -> None:
     assert await turns.load("nothing") is None
 
 
-async def test_an_unknown_turn_is_not_found() -> None:
-    turns, _ = make_turns()
+async def test_an_unknown_turn_is_not_found(open_memory: OpenMemory) -> None:
+    turns, _ = await make_turns(open_memory)
     with pytest.raises(ChainNotFound):
         await turns.chain("nothing")
 
 
-async def test_the_oldest_turns_are_forgotten_but_not_out_of_a_chain() -> None:
-    turns, _ = make_turns(max_turns=2)
+async def test_the_oldest_turns_are_forgotten_but_not_out_of_a_chain(
+    open_memory: OpenMemory,
+) -> None:
+    turns, _ = await make_turns(open_memory, max_turns=2)
     add(turns, turn("a"))
     add(turns, turn("b", "a"))
     add(turns, turn("c", "b"))
@@ -78,8 +83,8 @@ async def test_the_oldest_turns_are_forgotten_but_not_out_of_a_chain() -> None:
     assert await ids(turns, "c") == ["a", "b", "c"]
 
 
-async def test_a_turn_that_is_continued_is_forgotten_last() -> None:
-    turns, _ = make_turns(max_turns=2)
+async def test_a_turn_that_is_continued_is_forgotten_last(open_memory: OpenMemory) -> None:
+    turns, _ = await make_turns(open_memory, max_turns=2)
     add(turns, turn("a"))
     add(turns, turn("b"))
     await turns.chain("a")
@@ -87,8 +92,8 @@ async def test_a_turn_that_is_continued_is_forgotten_last() -> None:
     assert (knows(turns, "a"), knows(turns, "b")) == (True, False)
 
 
-async def test_the_bytes_of_all_turns_are_limited() -> None:
-    turns, _ = make_turns(max_bytes=10)
+async def test_the_bytes_of_all_turns_are_limited(open_memory: OpenMemory) -> None:
+    turns, _ = await make_turns(open_memory, max_bytes=10)
     add(turns, turn("a"), 6)
     add(turns, turn("b"), 5)
     assert (knows(turns, "a"), knows(turns, "b")) == (False, True)
@@ -96,8 +101,10 @@ async def test_the_bytes_of_all_turns_are_limited() -> None:
     assert (knows(turns, "b"), knows(turns, "c")) == (False, False)
 
 
-async def test_a_failed_continuation_evicts_its_parent_on_the_same_lane() -> None:
-    turns, _ = make_turns()
+async def test_a_failed_continuation_evicts_its_parent_on_the_same_lane(
+    open_memory: OpenMemory,
+) -> None:
+    turns, _ = await make_turns(open_memory)
     add(turns, turn("a"), lane="lane")
     turns.evict("a", None)
     assert knows(turns, "a")
@@ -106,16 +113,18 @@ async def test_a_failed_continuation_evicts_its_parent_on_the_same_lane() -> Non
     assert not knows(turns, "a")
 
 
-async def test_an_evicted_turn_is_read_from_the_store_if_it_is_there() -> None:
-    turns, store = make_turns()
+async def test_an_evicted_turn_is_read_from_the_store_if_it_is_there(
+    open_memory: OpenMemory,
+) -> None:
+    turns, store = await make_turns(open_memory)
     await store.save(turn("a"))
     add(turns, turn("a"))
     turns.evict("a", None)
     assert await ids(turns, "a") == ["a"]
 
 
-async def test_items_are_found_in_the_connection_and_in_the_store() -> None:
-    turns, store = make_turns()
+async def test_items_are_found_in_the_connection_and_in_the_store(open_memory: OpenMemory) -> None:
+    turns, store = await make_turns(open_memory)
     await store.save(turn("stored", output=({"id": "s", "type": "message"},)))
     given, made = {"id": "i", "type": "message"}, {"id": "o", "type": "message", "n": 1}
     add(turns, turn("a", input=(given,), output=(made,)))
@@ -129,8 +138,10 @@ async def test_items_are_found_in_the_connection_and_in_the_store() -> None:
     assert await turns.load_items(["o"]) == {"o": made}
 
 
-async def test_a_turn_that_is_forgotten_while_it_is_continued_stays_in_the_chain() -> None:
-    turns, _ = make_turns(max_turns=1)
+async def test_a_turn_that_is_forgotten_while_it_is_continued_stays_in_the_chain(
+    open_memory: OpenMemory,
+) -> None:
+    turns, _ = await make_turns(open_memory, max_turns=1)
     add(turns, turn("a"))
     parent = turns.find("a")
     add(turns, turn("other"))

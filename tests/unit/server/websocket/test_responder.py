@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from typing import Any
+from unittest.mock import ANY
 
 import pytest
 from msgspec import structs
 
+from antiphon.config import ClientLimitConfig, LimitConfig
 from antiphon.core.faults.fault import FaultType, connection_fault
 from antiphon.errors import StoreError, UpstreamError
 from antiphon.store.store import Store, Turn
@@ -136,11 +138,48 @@ async def test_a_fault_before_the_first_event_is_an_envelope_with_its_headers() 
     assert error["headers"]["retry-after"] == error["error"]["headers"]["retry-after"] == "2"
 
 
+@pytest.mark.parametrize("client", ["codex_cli_rs", "another"])
+@pytest.mark.parametrize(
+    "limits",
+    [ClientLimitConfig(requests_per_minute=1), ClientLimitConfig(cost_per_day=0.0)],
+    ids=["for a minute", "for the rest of the day"],
+)
+async def test_an_exhausted_limit_is_the_error_that_http_would_have(
+    limits: ClientLimitConfig, client: str
+) -> None:
+    config = structs.replace(echo_config(), limits=LimitConfig(clients={"*": limits}))
+    async with open_application(config) as opened:
+        async with connected(opened, originator=client) as socket:
+            await socket.turn(create_frame())
+            (error,) = await socket.turn(create_frame())
+        response = await opened.create({"originator": client})
+    assert error["status"] == response.status
+    own = ("content-type", "date", "x-request-id")
+    expected = {name: text for name, text in response.headers.items() if name not in own}
+    assert expected.keys() & {"retry-after", "x-should-retry"}
+    assert {name: text for name, text in error["headers"].items() if name not in own} == {
+        **expected,
+        **{name: ANY for name in expected if "reset" in name or "retry-after" in name},
+    }
+    assert error["error"]["headers"] == error["headers"]
+
+
+async def test_a_limit_that_lasts_is_final_for_a_client_that_would_retry() -> None:
+    limits = LimitConfig(clients={"*": ClientLimitConfig(cost_per_month=0.0)})
+    config = structs.replace(echo_config(), limits=limits)
+    async with (
+        open_application(config) as opened,
+        connected(opened, originator="codex_cli_rs") as socket,
+    ):
+        (error,) = await socket.turn(create_frame())
+    assert (error["status"], error["error"]["code"]) == (400, "insufficient_quota")
+
+
 async def test_a_bug_is_a_server_error_and_is_logged_once() -> None:
     async with open_application() as opened:
         upstream = GatedUpstream()
         async with connected(opened) as socket:
-            opened.engine.router = None  # type: ignore[assignment]
+            opened.engine.preparer = None  # type: ignore[assignment]
             (error,) = await socket.turn(create_frame("secret prompt"))
         upstream.gate.set()
     assert (error["status"], error["error"]["code"]) == (500, "server_error")
@@ -175,7 +214,7 @@ async def test_no_new_response_begins_during_a_shutdown() -> None:
         use_upstream(opened.engine, upstream)
         socket.put(create_frame(stream_id="a"))
         await until(lambda: upstream.waiting, "the call of the provider")
-        opened.application.stop_accepting()
+        opened.application.process.stop_accepting()
         (error,) = await socket.turn(create_frame(stream_id="b"))
         assert (error["status"], error["stream_id"]) == (503, "b")
         assert socket.closed is None

@@ -1,4 +1,4 @@
-"""Frames of the gateway: events without the framing of server-sent events, and errors."""
+"""Frames of the gateway: events with the fields of their lane, and errors."""
 
 from __future__ import annotations
 
@@ -7,37 +7,14 @@ from typing import Any
 
 import pytest
 
-from antiphon.server.errors import error_response
+from antiphon.dialects.client_dialect import Problem
 from antiphon.server.websocket.client_frames import SteerFrame
 from antiphon.server.websocket.server_frames import (
     encode_fields,
     error_frame,
-    read_events,
     steer_failed_frame,
+    with_fields,
 )
-
-STREAM = (
-    b'event: response.created\ndata: {"type":"response.created","sequence_number":0}\n\n'
-    b'event: response.completed\ndata: {"type":"response.completed","sequence_number":1}\n\n'
-)
-
-
-def test_events_lose_their_framing() -> None:
-    events = [*read_events(STREAM)]
-    assert [json.loads(event.data)["sequence_number"] for event in events] == [0, 1]
-    assert [(event.is_terminal, event.is_failure) for event in events] == [
-        (False, False),
-        (True, False),
-    ]
-
-
-@pytest.mark.parametrize(
-    ("name", "is_failure"), [("response.incomplete", False), ("response.failed", True)]
-)
-def test_every_ending_is_recognized(name: str, is_failure: bool) -> None:
-    frame = f'event: {name}\ndata: {{"type":"{name}"}}\n\n'.encode()
-    (event,) = read_events(frame)
-    assert (event.is_terminal, event.is_failure) == (True, is_failure)
 
 
 @pytest.mark.parametrize(
@@ -52,16 +29,22 @@ def test_every_ending_is_recognized(name: str, is_failure: bool) -> None:
 def test_fields_are_added_to_an_event(
     stream_id: str | None, headers: dict[str, str], added: dict[str, Any]
 ) -> None:
-    event = next(read_events(STREAM))
-    message = json.loads(event.with_fields(encode_fields(stream_id, headers)))
+    event = b'{"type":"response.created","sequence_number":0}'
+    message = json.loads(with_fields(event, encode_fields(stream_id, headers)))
     assert message == {"type": "response.created", "sequence_number": 0, **added}
 
 
 def test_an_error_has_the_status_and_the_headers_that_http_would_have() -> None:
-    response = error_response(429, "Slow down.", kind="rate_limit_error", code="slow", param="p")
-    response.headers |= {"retry-after": "3", "server": "antiphon"}
-    envelope = json.loads(error_frame(response, "lane"))
-    headers = {"retry-after": "3"}
+    problem = Problem(
+        status=429,
+        message="Slow down.",
+        kind="rate_limit_error",
+        code="slow",
+        param="p",
+        headers={"retry-after": "3"},
+    )
+    envelope = json.loads(error_frame(problem, "req_1", "lane"))
+    headers = {"retry-after": "3", "x-request-id": "req_1"}
     assert envelope == {
         "type": "error",
         "status": 429,
@@ -78,7 +61,7 @@ def test_an_error_has_the_status_and_the_headers_that_http_would_have() -> None:
 
 
 def test_an_error_always_has_a_code_and_on_the_default_lane_no_name() -> None:
-    envelope = json.loads(error_frame(error_response(400, "No.")))
+    envelope = json.loads(error_frame(Problem(status=400, message="No."), "req_1"))
     assert envelope["error"]["code"] == "invalid_request_error"
     assert "stream_id" not in envelope
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 from contextlib import AsyncExitStack
+from functools import partial
 from typing import Any, ClassVar
 
 import pytest
 
 from antiphon.engine.services import Caller
 from antiphon.errors import InvalidRequest
+from antiphon.server.exchange import Exchange
+from antiphon.server.http import HTTPRequest
 from antiphon.server.websocket.client_frames import binary_frame_error
 from antiphon.server.websocket.lanes import LaneLimits
 from antiphon.server.websocket.session import Session, SessionLimits
@@ -34,9 +37,14 @@ def was_closed(socket: MemorySocket) -> bool:
     return socket.closed is not None
 
 
+def make_handshake(opened: OpenApplication, request_id: str = "req_handshake") -> Exchange:
+    process = opened.application.process
+    http = HTTPRequest.with_body("GET", "/v1/responses", {})
+    return Exchange(process, process.setup, http, Caller("local", request_id))
+
+
 def make_session(opened: OpenApplication, limits: SessionLimits) -> Session:
-    service = opened.application.service
-    return Session(service, Caller("local", "req_handshake"), limits)
+    return Session(make_handshake(opened), limits)
 
 
 async def test_two_lanes_are_interleaved_and_each_keeps_its_order() -> None:
@@ -146,6 +154,30 @@ async def test_the_limits_of_lanes_are_errors() -> None:
     assert error["stream_id"] == "b"
 
 
+def _is_waiting(upstream: GatedUpstream, count: int) -> bool:
+    return upstream.waiting == count
+
+
+async def test_requests_that_wait_are_limited_over_all_connections_of_a_client() -> None:
+    """Each connection could have 64 MB of them: a client with many would fill the memory."""
+    waiting = create_frame("x" * 10_000_000)
+    config = echo_config(commit_after_s=60.0)
+    async with open_application(config) as opened, AsyncExitStack() as stack:
+        upstream = GatedUpstream()
+        use_upstream(opened.engine, upstream)
+        sockets = [await stack.enter_async_context(connected(opened)) for _ in range(8)]
+        for count, socket in enumerate(sockets, 1):
+            socket.put(create_frame())
+            await until(partial(_is_waiting, upstream, count), "the call of the provider")
+            socket.put(waiting)
+            socket.put({"type": "response.steer"})
+            await until(partial(socket.ends, 0), "the answer to the frame after it")
+        refusals = [[frame["type"] for frame in socket.sent] for socket in sockets]
+        upstream.gate.set()
+    assert refusals == [*[["response.steer.failed"]] * 6, *[["error", "response.steer.failed"]] * 2]
+    assert sockets[-1].sent[0]["error"]["code"] == "websocket_request_limit_reached"
+
+
 async def test_pings_keep_a_silent_connection_open() -> None:
     config = echo_config(keepalive_s=0.01)
     async with open_application(config) as opened, connected(opened) as socket:
@@ -178,7 +210,7 @@ async def test_a_client_that_leaves_ends_its_responses() -> None:
 async def test_an_idle_connection_is_closed_at_a_shutdown() -> None:
     async with open_application() as opened, connected(opened) as socket:
         await socket.turn(create_frame())
-        opened.application.stop_accepting()
+        opened.application.process.stop_accepting()
         await until(lambda: socket.closed, "the end of the connection")
     assert socket.closed == (1001, "The gateway is shutting down.")
 
@@ -196,20 +228,20 @@ class NotedSession(Session):
 async def test_connections_are_closed_in_the_order_in_which_they_were_opened() -> None:
     """In a set of sessions, the order would depend on their addresses in memory."""
     async with open_application() as opened, AsyncExitStack() as stack:
-        service = opened.application.service
-        sessions = [NotedSession(service, Caller("local", f"req_{n}")) for n in range(16)]
+        open_sessions = opened.application.process.websockets.sessions
+        sessions = [NotedSession(make_handshake(opened, f"req_{n}")) for n in range(16)]
         for session in sessions:
             await stack.enter_async_context(running_session(session))
-        await until(lambda: len(service.sessions) == 16, "all connections")
-        opened.application.stop_accepting()
+        await until(lambda: len(open_sessions) == 16, "all connections")
+        opened.application.process.stop_accepting()
     assert NotedSession.stopped == sessions
 
 
 async def test_a_closed_connection_is_forgotten() -> None:
     async with open_application() as opened:
-        service = opened.application.service
-        session = Session(service, Caller("local", "req_1"))
+        open_sessions = opened.application.process.websockets.sessions
+        session = Session(make_handshake(opened))
         async with running_session(session) as socket:
             await socket.turn(create_frame())
-            assert [*service.sessions] == [session]
-        assert not service.sessions
+            assert [*open_sessions] == [session]
+        assert not open_sessions

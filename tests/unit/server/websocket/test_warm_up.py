@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from antiphon.core.events import Completed
+from antiphon.dialects.responses.parse import parse_request
 from antiphon.engine.services import Caller
 from antiphon.server.websocket.warm_up import warm_up
-from antiphon.wire.events import Completed
-from antiphon.wire.request import Request
 from tests.support.applications import (
     GatedUpstream,
     OpenApplication,
@@ -19,7 +19,7 @@ from tests.support.waiting import LIMIT_S
 
 
 async def warm(opened: OpenApplication, **fields: Any) -> Completed:
-    request = Request.read({"model": "echo/echo", "input": "Hello", **fields})
+    request = parse_request({"model": "echo/echo", "input": "Hello", **fields})
     prepared = await opened.engine.prepare(request, Caller("local", "req_1"))
     events = await warm_up(opened.engine.services, prepared)
     assert [event.__struct_config__.tag for event in events] == [

@@ -4,28 +4,29 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 
 import pytest
 
 from antiphon.config import Config
-from antiphon.server.workers.worker_process import Place, WorkerProcess
+from antiphon.server.workers.worker_process import Inherited, WorkerContext, WorkerProcess
 
 FORK = """
-import os, signal, sys
+import os, signal, socket, sys
 from antiphon.config import Config
-from antiphon.server.workers.worker_process import fork_worker
+from antiphon.server.workers.worker_process import Inherited, fork_worker
 
-def work(config, place):
-    print("worker", place.number, signal.getsignal(signal.SIGTERM).name, end=" ")
+def work(config, context):
+    print("worker", context.number, signal.getsignal(signal.SIGTERM).name, end=" ")
     if sys.argv[1] == "fails":
         raise ValueError("broken")
-    place.report_ready()
+    context.report_ready()
     return 3
 
 signal.signal(signal.SIGTERM, lambda *_: None)
-worker = fork_worker(2, Config(), (), -1, lambda: None, work)
+worker = fork_worker(2, Config(), Inherited((), -1, socket.socket()), lambda: None, work)
 is_ready = worker.read_report()
 os.waitid(os.P_PID, worker.pid, os.WEXITED | os.WNOWAIT)
 print("ready" if is_ready else "not ready", worker.reap())
@@ -42,11 +43,13 @@ def test_a_worker_runs_its_work_and_exits(how: str, expected: str) -> None:
     assert (b"ValueError: broken" in ran.stderr) == (how == "fails")
 
 
-def test_a_place_reports_that_its_worker_is_ready_and_that_it_has_retired() -> None:
+def test_a_worker_reports_that_it_is_ready_and_that_it_has_retired() -> None:
     report, report_end = os.pipe()
-    place, worker = Place(1, (), -1, report_end), WorkerProcess(1, 1, Config(), report)
+    with socket.socket() as limits:
+        context = WorkerContext(1, Inherited((), -1, limits), report_end)
+    worker = WorkerProcess(1, 1, Config(), report)
     reports = []
-    for report_next in (place.report_ready, place.report_retired):
+    for report_next in (context.report_ready, context.report_retired):
         report_next()
         reports.append((worker.read_report(), worker.is_accepting))
     assert reports == [(True, True), (False, False)]

@@ -8,6 +8,7 @@ import pytest
 
 from antiphon.errors import StoreError
 from antiphon.store.postgres.address import DEFAULT_SCHEMA, parse_address
+from tests.support.tables import table
 
 URL = "postgresql://me:s%40fe@db.example:5433/main?sslmode=verify-full&connect_timeout=2&schema=a_1"
 
@@ -58,7 +59,7 @@ def test_the_name_of_a_database_has_no_password() -> None:
     assert (socket.name, socket.schema) == ("postgresql:///run/postgresql/main", DEFAULT_SCHEMA)
 
 
-@pytest.mark.parametrize(
+@table(
     "url",
     [
         "postgresql://me:secret@db:port/x",

@@ -14,6 +14,7 @@ from antiphon.store.postgres.driver import (
     is_transient,
     to_store_error,
 )
+from tests.support.tables import table
 
 asyncpg = import_asyncpg()
 
@@ -40,7 +41,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize("error", AWAY, ids=lambda error: type(error).__name__)
+@table("error", AWAY, ids=lambda error: type(error).__name__)
 def test_a_database_that_is_away_may_come_back(error: Exception) -> None:
     assert is_driver_error(error)
     assert is_transient(error)

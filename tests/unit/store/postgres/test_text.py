@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
-
 from antiphon.store.postgres.text import decode_text, encode_optional_text, encode_text
+from tests.support.tables import table
 
 TEXTS = ["", "resp_1", "a\x00b", "\x00", "\x01", "\x01\x02", "\x01\x01\x00\x01", "ключ", "me\n"]
 
 
-@pytest.mark.parametrize("text", TEXTS)
+@table("text", TEXTS)
 def test_a_text_is_stored_without_nul_and_read_unchanged(text: str) -> None:
     stored = encode_text(text)
     assert "\x00" not in stored

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from antiphon.errors import StoreError, StoreRefused
-from antiphon.store.sqlite.access import SQLiteAccess, compress, decompress
+from antiphon.store.sqlite.access import FileAccess, compress, decompress
 from antiphon.store.sqlite.file import WatchedConnection
 from antiphon.store.sqlite.writer import BatchWriter, Job
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-async def access(tmp_path: Path) -> AsyncIterator[SQLiteAccess]:
+async def access(tmp_path: Path) -> AsyncIterator[FileAccess]:
     path = tmp_path / "new" / "numbers.sqlite"
 
     def connect() -> sqlite3.Connection:
@@ -26,9 +26,7 @@ async def access(tmp_path: Path) -> AsyncIterator[SQLiteAccess]:
         connection.execute("CREATE TABLE IF NOT EXISTS number (value INTEGER)")
         return connection
 
-    access = SQLiteAccess(
-        path, BatchWriter(path, WatchedConnection(path, connect), lambda _: False)
-    )
+    access = FileAccess(path, BatchWriter(path, WatchedConnection(path, connect), lambda _: False))
     await access.open()
     yield access
     await access.close()
@@ -43,7 +41,7 @@ def insert(value: int, is_refused: bool = False) -> Job[int]:
     return job
 
 
-async def test_a_refusal_reaches_its_caller_and_no_other_job(access: SQLiteAccess) -> None:
+async def test_a_refusal_reaches_its_caller_and_no_other_job(access: FileAccess) -> None:
     jobs = (access.write(insert(n, is_refused=n == 3)) for n in range(6))
     results = await asyncio.gather(*jobs, return_exceptions=True)
     assert [str(result) for result in results] == ["1", "1", "1", "3 is refused", "1", "1"]
@@ -53,7 +51,7 @@ async def test_a_refusal_reaches_its_caller_and_no_other_job(access: SQLiteAcces
     assert count == 5
 
 
-async def test_errors_of_readers_name_the_file(access: SQLiteAccess) -> None:
+async def test_errors_of_readers_name_the_file(access: FileAccess) -> None:
     with pytest.raises(StoreError, match=r"numbers\.sqlite: no such table: word"):
         await access.read(lambda connection: connection.execute("SELECT * FROM word"))
     await access.close()

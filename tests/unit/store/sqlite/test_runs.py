@@ -13,7 +13,8 @@ import pytest
 
 from antiphon.errors import StoreError
 from antiphon.store.run_log import FIRST_TOKEN, LoggedBatch, RunStart
-from antiphon.store.sqlite.store import PURGE_EVERY_S, SQLiteStore
+from antiphon.store.sqlite.retention import PURGE_EVERY_S
+from antiphon.store.sqlite.store import SQLiteStore
 from antiphon.store.turn import StoreLimits, Turn
 from tests.support.turns import Clock, turn
 from tests.support.waiting import LIMIT_S

@@ -6,6 +6,7 @@ import asyncio
 import sqlite3
 import subprocess
 import sys
+import zlib
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,10 +15,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from antiphon.errors import StoreError
+from antiphon.errors import HistoryTooLarge, StoreError
 from antiphon.store.sqlite.file import DatabaseSchema, connect, create_directory
+from antiphon.store.sqlite.retention import PURGE_EVERY_S, PURGE_TURNS
 from antiphon.store.sqlite.schema import SCHEMA
-from antiphon.store.sqlite.store import FIND_ITEM, PURGE_EVERY_S, PURGE_TURNS, SQLiteStore
+from antiphon.store.sqlite.store import FIND_ITEM, SQLiteStore
 from antiphon.store.store import StoreLimits
 from tests.support.turns import Clock, chain_ids, turn
 
@@ -391,3 +393,19 @@ async def test_a_file_of_the_first_version_is_migrated(path: Path) -> None:
     await store.close()
     with open_database(path) as connection:
         assert connection.execute("SELECT count(*) FROM item").fetchone() == (0,)
+
+
+async def test_a_turn_of_an_earlier_version_is_measured_without_its_compression(
+    path: Path,
+) -> None:
+    before = DatabaseSchema(SCHEMA.application_id, SCHEMA.migrations[:6])
+    create_directory(path)
+    old = connect(path, before, synchronous="FULL")
+    body = zlib.compress(msgspec.json.encode(turn("old", text="x" * 100_000)))
+    old.execute("INSERT INTO turn (id, body) VALUES ('old', ?)", (body,))
+    old.close()
+    store = SQLiteStore(path, now=Clock(), limits=StoreLimits(max_history_bytes=50_000))
+    await store.open()
+    with pytest.raises(HistoryTooLarge):
+        await store.chain("old")
+    await store.close()

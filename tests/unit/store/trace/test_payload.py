@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import pytest
-
 from antiphon.store.redact import Redactor
-from antiphon.store.trace.payload import (
+from antiphon.store.trace.trace_store import (
     add_counts,
     drop_payload,
     redact_and_truncate,
     truncate_blob,
 )
+from tests.support.tables import table
 from tests.support.traces import CANARY, stream
 
 
@@ -35,7 +34,7 @@ def test_a_payload_within_the_limit_is_not_truncated() -> None:
     assert (stored.blob, stored.truncated) == (b"data: 1\n\n", False)
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "limit", "left"),
     [
         ("data: 1\n\ndata: 2\n\n", 18, "data: 1\n\ndata: 2\n\n"),

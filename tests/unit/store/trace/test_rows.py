@@ -18,6 +18,7 @@ from antiphon.store.trace.rows import (
     decode_row,
     replace_texts,
 )
+from tests.support.tables import table
 from tests.support.traces import finish, request, stream
 
 
@@ -61,7 +62,7 @@ def filled(kind: type[TraceRow]) -> TraceRow:
     return kind(**values)
 
 
-@pytest.mark.parametrize("kind", get_args(TraceRow))
+@table("kind", get_args(TraceRow))
 def test_every_text_of_a_row_is_collected_and_replaced(kind: type[TraceRow]) -> None:
     row = filled(kind)
     assert b"secret" in msgspec.json.encode(row)

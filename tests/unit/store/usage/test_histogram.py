@@ -7,6 +7,7 @@ import random
 import pytest
 
 from antiphon.store.usage.histogram import BOUNDS_MS, BUCKETS, find_bucket, percentile
+from tests.support.tables import table
 
 
 def count(durations: list[float]) -> list[int]:
@@ -16,7 +17,7 @@ def count(durations: list[float]) -> list[int]:
     return counts
 
 
-@pytest.mark.parametrize("number", range(BUCKETS - 1))
+@table("number", range(BUCKETS - 1))
 def test_a_bound_belongs_to_its_bucket_and_anything_above_to_the_next(number: int) -> None:
     bound = BOUNDS_MS[number]
     assert find_bucket(bound * 0.999) == number
@@ -52,6 +53,6 @@ def test_the_middle_of_the_first_bucket_is_four_milliseconds() -> None:
     assert percentile(count([1.0, 1.0]), 0.5) == 4.0
 
 
-@pytest.mark.parametrize("duration_ms", [8.1, 11.4, 100, 2999, 8000, 200_000])
+@table("duration_ms", [8.1, 11.4, 100, 2999, 8000, 200_000])
 def test_one_duration_is_its_own_percentile_within_a_fifth(duration_ms: float) -> None:
     assert percentile(count([duration_ms]), 0.95) == pytest.approx(duration_ms, rel=0.2)

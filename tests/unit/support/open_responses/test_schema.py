@@ -10,6 +10,7 @@ import pytest
 
 from tests.support.applications import document_of, open_application
 from tests.support.open_responses.schema import check_compaction, check_event, check_response
+from tests.support.tables import table
 
 MESSAGE: dict[str, Any] = {
     "type": "message",
@@ -44,7 +45,7 @@ async def test_a_response_of_the_gateway_is_valid() -> None:
     assert check_response(await response()).status == "completed"
 
 
-@pytest.mark.parametrize(
+@table(
     "change",
     [
         {"temperature": None},
@@ -77,7 +78,7 @@ async def test_every_field_is_required() -> None:
             check_response({key: value for key, value in valid.items() if key != name})
 
 
-@pytest.mark.parametrize(
+@table(
     "event",
     [
         {"type": "keepalive", "sequence_number": 1},

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.support.request_validators.anthropic import problems
+from tests.support.tables import table
 
 Body = dict[str, Any]
 
@@ -52,7 +53,7 @@ def test_a_valid_request_has_no_problems(messages: list[Any]) -> None:
     assert problems_of(*messages, system=system, thinking={"type": "adaptive"}, stream=True) == []
 
 
-@pytest.mark.parametrize(
+@table(
     ("messages", "problem"),
     [
         ([], "there are no messages"),
@@ -98,7 +99,7 @@ ENABLED = {"type": "enabled", "budget_tokens": 1024}
 SEARCH = {"type": "web_search_20250305", "name": "web_search"}
 
 
-@pytest.mark.parametrize(
+@table(
     ("fields", "problem"),
     [
         ({"mood": 1}, "unknown key mood"),

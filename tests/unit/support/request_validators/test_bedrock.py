@@ -9,6 +9,7 @@ import pytest
 
 from tests.support.request_validators.bedrock import problems
 from tests.support.request_validators.converse_model import offences
+from tests.support.tables import table
 
 Body = dict[str, Any]
 
@@ -67,19 +68,19 @@ GOOD = [
 ]
 
 
-@pytest.mark.parametrize("messages", GOOD)
+@table("messages", GOOD)
 def test_a_valid_request_has_no_problems(messages: list[Any]) -> None:
     assert problems_of(*messages, system=[TEXT], serviceTier={"type": "flex"}) == []
     assert problems_of(*messages, outputConfig={"textFormat": SHAPE}) == []
 
 
-@pytest.mark.parametrize("messages", GOOD)
+@table("messages", GOOD)
 def test_a_valid_request_matches_the_aws_service_model(messages: list[Any]) -> None:
     fields = {"system": [TEXT], "outputConfig": {"textFormat": SHAPE}}
     assert offences(body_of(*messages, **fields)) == []
 
 
-@pytest.mark.parametrize(
+@table(
     ("messages", "problem"),
     [
         ([], "there are no messages"),
@@ -129,7 +130,7 @@ def test_a_bad_message_is_reported(messages: list[Any], problem: str) -> None:
     assert any(problem in each for each in problems_of(*messages))
 
 
-@pytest.mark.parametrize(
+@table(
     ("fields", "problem"),
     [
         ({"model": "m"}, "unknown key model"),
@@ -213,7 +214,7 @@ def test_a_body_of_another_form_is_reported(body: bytes, problem: str) -> None:
     assert any(problem in each for each in problems(body))
 
 
-@pytest.mark.parametrize(
+@table(
     "change",
     [
         {"messages": [user({"image": {"format": "bmp", "source": {"bytes": "eA=="}}})]},

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.support.request_validators.chat import problems
+from tests.support.tables import table
 
 USER = {"role": "user", "content": "hi"}
 FUNCTION = {"name": "look", "arguments": "{}"}
@@ -39,7 +40,7 @@ def test_a_valid_request_has_no_problems(messages: list[Any]) -> None:
     assert problems_of(*messages, tools=[LOOK], tool_choice="auto", stream=True) == []
 
 
-@pytest.mark.parametrize(
+@table(
     ("messages", "problem"),
     [
         ([], "there are no messages"),
@@ -79,7 +80,7 @@ def test_a_bad_message_is_reported(messages: list[Any], problem: str) -> None:
     assert any(problem in found for found in problems_of(*messages))
 
 
-@pytest.mark.parametrize(
+@table(
     ("fields", "problem"),
     [
         ({"mood": 1}, "unknown key mood"),

@@ -6,9 +6,8 @@ import copy
 import json
 from typing import Any
 
-import pytest
-
 from tests.support.request_validators.gemini import problems, schema_problems
+from tests.support.tables import table
 
 GOOD: dict[str, Any] = {
     "systemInstruction": {"parts": [{"text": "Be brief."}]},
@@ -57,7 +56,7 @@ CALL = ("contents", 1, "parts", 0)
 ANSWER = ("contents", 2, "parts", 0, "functionResponse")
 
 
-@pytest.mark.parametrize(
+@table(
     ("path", "value", "word"),
     [
         (("model",), "m", "unknown key model"),
@@ -137,7 +136,7 @@ def test_contents_must_be_the_last_field() -> None:
     assert problems(json.dumps(document).encode()) == ["contents must be the last field"]
 
 
-@pytest.mark.parametrize(
+@table(
     ("schema", "word"),
     [
         ({}, "no type"),

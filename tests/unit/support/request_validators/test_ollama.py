@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
-
 from tests.support.request_validators.ollama import problems
+from tests.support.tables import table
 
 USER = {"role": "user", "content": "hi"}
 FUNCTION = {"name": "look", "arguments": {}}
@@ -40,7 +39,7 @@ def test_valid_requests_have_no_problems() -> None:
     assert problems_of(USER, tools=[tool], think="low", format={}, options=options) == []
 
 
-@pytest.mark.parametrize(
+@table(
     ("messages", "problem"),
     [
         ([], "there are no messages"),
@@ -69,7 +68,7 @@ def test_a_bad_message_is_reported(messages: list[Any], problem: str) -> None:
     assert any(problem in found for found in problems_of(*messages))
 
 
-@pytest.mark.parametrize(
+@table(
     ("fields", "problem"),
     [
         ({"model": 1}, "model is not a string"),

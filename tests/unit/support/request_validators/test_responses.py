@@ -7,9 +7,8 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-import pytest
-
 from tests.support.request_validators.responses import problems
+from tests.support.tables import table
 
 Body = dict[str, Any]
 
@@ -134,7 +133,7 @@ def test_a_request_without_tools_has_no_problems() -> None:
     assert found(bare) == []
 
 
-@pytest.mark.parametrize("problem", BREAKS)
+@table("problem", BREAKS)
 def test_a_bad_request_is_reported(problem: str) -> None:
     body = copy.deepcopy(GOOD)
     BREAKS[problem](body)

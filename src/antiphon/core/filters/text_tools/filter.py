@@ -17,10 +17,11 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
+from antiphon.core.deltas import Delta, Extra, Failure, Finish, ToolCall
+from antiphon.core.filters.filter import RoundEnd
 from antiphon.core.filters.text_scan import Piece, PieceKind, TextScanFilter
 from antiphon.core.filters.text_tools.formats import CallFormat, WrittenToolCall
 from antiphon.core.filters.text_tools.scanner import MarkupScanner
-from antiphon.core.stream.deltas import Delta, Extra, Failure, Finish, ToolCall
 from antiphon.errors import FormatMismatch
 
 _UNREADABLE = (msgspec.DecodeError, UnicodeError, RecursionError)
@@ -116,8 +117,8 @@ class TextToolCallFilter(TextScanFilter):
             deltas[-1:] = [*self._release_calls(), delta]
         return deltas
 
-    def close(self, *, final: bool) -> list[Delta]:
-        return super().close(final=final) + self._release_calls()
+    def close(self, *, final: bool) -> RoundEnd:
+        return RoundEnd([*super().close(final=final).deltas, *self._release_calls()])
 
     # Text
 

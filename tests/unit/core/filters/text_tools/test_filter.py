@@ -7,9 +7,7 @@ from typing import Any
 
 import pytest
 
-from antiphon.core.faults.fault import protocol_fault
-from antiphon.core.filters.order import make_markup_filters
-from antiphon.core.stream.deltas import (
+from antiphon.core.deltas import (
     Annotation,
     Delta,
     Extra,
@@ -20,7 +18,9 @@ from antiphon.core.stream.deltas import (
     ToolCall,
     Usage,
 )
-from antiphon.wire.items import FunctionCall
+from antiphon.core.faults.fault import protocol_fault
+from antiphon.core.filters.markup import make_markup_filters
+from antiphon.core.items import FunctionCall
 from tests.support.dialect_samples.leaked_markup import (
     CALL_GUARDS,
     JSON_FORMS,
@@ -32,6 +32,7 @@ from tests.support.dialect_samples.leaked_markup import (
     text_of,
 )
 from tests.support.machines import machine
+from tests.support.tables import table
 
 ARGUMENTS: dict[str, Any] = {
     "path": 'a <b> \\ "c" é😀\n</tool_call>\n[x]{y}',
@@ -45,9 +46,9 @@ def feed_all(names: list[str], *deltas: Delta) -> list[Delta]:
     return stream(make_markup_filters(names), deltas)
 
 
-@pytest.mark.parametrize(("guard", "write"), [*JSON_FORMS, *TAG_FORMS])
-@pytest.mark.parametrize("arguments", [ARGUMENTS, {}], ids=["some", "none"])
-@pytest.mark.parametrize("others", [False, True], ids=["alone", "among all guards"])
+@table(("guard", "write"), [*JSON_FORMS, *TAG_FORMS])
+@table("arguments", [ARGUMENTS, {}], ids=["some", "none"])
+@table("others", [False, True], ids=["alone", "among all guards"])
 def test_a_call_in_the_text_becomes_a_call_at_any_cut(
     guard: str, write: Writer, arguments: dict[str, Any], others: bool
 ) -> None:
@@ -58,7 +59,7 @@ def test_a_call_in_the_text_becomes_a_call_at_any_cut(
         assert text_of(deltas) == "I look.\n\nDone <now> [x]."
 
 
-@pytest.mark.parametrize(("guard", "write"), [*JSON_FORMS, *TAG_FORMS])
+@table(("guard", "write"), [*JSON_FORMS, *TAG_FORMS])
 def test_calls_may_follow_one_another(guard: str, write: Writer) -> None:
     text = write("f", {"a": 1}) + "\n" + write("g", {}) + write("f", {"a": 1})
     deltas = read([guard], [text])
@@ -66,7 +67,7 @@ def test_calls_may_follow_one_another(guard: str, write: Writer) -> None:
     assert text_of(deltas) == "\n"
 
 
-@pytest.mark.parametrize(("guard", "write"), [*JSON_FORMS, *TAG_FORMS])
+@table(("guard", "write"), [*JSON_FORMS, *TAG_FORMS])
 def test_a_block_that_is_cut_off_is_text(guard: str, write: Writer) -> None:
     whole = write("f", {"a": [1, "x"], "b": "y"})
     for size in range(1, len(whole)):
@@ -101,7 +102,7 @@ def test_text_is_held_only_while_it_may_be_a_block() -> None:
     assert guard.feed(Text("x<tool_call> ")) == [Text("x")]
     assert guard.feed(Text("is a tag [")) == [Text("<tool_call> is a tag ")]
     assert guard.feed(Text("TOO")) == []
-    assert guard.close(final=True) == [Text("[TOO")]
+    assert guard.close(final=True).deltas == [Text("[TOO")]
 
 
 def test_held_back_text_is_sent_before_the_next_delta() -> None:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
-
-from antiphon.core.stream.deltas import ToolCall
+from antiphon.core.deltas import ToolCall
 from tests.support.dialect_samples.leaked_markup import CALL_GUARDS, calls_of, read, text_of
+from tests.support.tables import table
 
 
 def test_several_calls_may_share_a_block() -> None:
@@ -94,7 +93,7 @@ NO_CALLS = [
 ]
 
 
-@pytest.mark.parametrize("text", NO_CALLS)
+@table("text", NO_CALLS)
 def test_a_block_that_is_no_call_is_text_at_any_cut(text: str) -> None:
     for fragments in ([f"a {text} b"], list(f"a {text} b")):
         deltas = read(CALL_GUARDS, fragments)

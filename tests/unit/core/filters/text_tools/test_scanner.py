@@ -9,6 +9,7 @@ import pytest
 
 from antiphon.core.filters.text_tools.scanner import MarkupScanner, Scan
 from antiphon.errors import FormatMismatch
+from tests.support.tables import table
 
 
 def run(scanner: MarkupScanner, scan: Scan[Any], fragments: Iterable[str]) -> Any:
@@ -26,7 +27,7 @@ def run(scanner: MarkupScanner, scan: Scan[Any], fragments: Iterable[str]) -> An
     return None  # it still waits
 
 
-@pytest.mark.parametrize(
+@table(
     ("method", "arguments", "text", "result", "length"),
     [
         ("spaces", [], " \n x", " \n ", 3),

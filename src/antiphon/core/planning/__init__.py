@@ -1,3 +1,0 @@
-"""Planning: how a request becomes a plan."""
-
-from __future__ import annotations

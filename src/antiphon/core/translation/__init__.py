@@ -1,0 +1,3 @@
+"""Translation of a provider's bytes to the events of a response."""
+
+from __future__ import annotations

@@ -1,0 +1,48 @@
+"""The client half of Messages: what clients of `/v1/messages` send and receive."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from antiphon.core.client_profile import Profile
+from antiphon.core.items import Document
+from antiphon.core.request import Request
+from antiphon.core.response import Response
+from antiphon.dialects.anthropic.errors import render_error, render_failure
+from antiphon.dialects.anthropic.estimate import estimate_input
+from antiphon.dialects.anthropic.parse import parse_messages
+from antiphon.dialects.anthropic.render import MessagesRenderer
+from antiphon.dialects.anthropic.render_message import render_whole
+from antiphon.dialects.client_dialect import NO_HEADERS, ErrorReply, Problem
+
+
+class MessagesClient:
+    """The Messages format for clients; implements `ClientDialect`."""
+
+    name = "messages"
+    streams_overflow = False
+
+    def parse(
+        self,
+        document: Document,
+        *,
+        headers: Mapping[str, str] = NO_HEADERS,
+        is_large: bool = False,
+        is_count: bool = False,
+    ) -> Request:
+        return parse_messages(document, headers=headers, is_large=is_large, is_count=is_count)
+
+    def renderer(self, request: Request, profile: Profile) -> MessagesRenderer:
+        return MessagesRenderer(estimate_input(request))
+
+    def whole(self, response: Response, request: Request, profile: Profile) -> bytes:
+        return render_whole(response)
+
+    def failure(self, response: Response) -> ErrorReply:
+        return render_failure(response)
+
+    def error(self, problem: Problem) -> ErrorReply:
+        return render_error(problem)
+
+
+MESSAGES = MessagesClient()

@@ -1,0 +1,242 @@
+"""Parsing of a Messages request (`POST /v1/messages`) to a canonical `Request`.
+
+Only what makes a request meaningless is refused, with the path of the member as the API writes it
+(`messages.3.content.0.type`). Betas, unknown members, unknown blocks and contradictions are not:
+they go to a provider of the same format as they came, and are reported for every other one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import msgspec
+
+from antiphon.core.items import Document
+from antiphon.core.request import Request, Thinking
+from antiphon.dialects.anthropic.message_ids import response_id
+from antiphon.dialects.anthropic.parse_blocks import FORMAT, read_messages, read_system
+from antiphon.dialects.anthropic.parse_errors import invalid, is_number, mapping, type_name
+from antiphon.dialects.anthropic.parse_tools import read_tool_choice, read_tools
+from antiphon.dialects.client_dialect import NO_HEADERS
+from antiphon.dialects.validate import shorten_unknown
+
+_KNOWN = frozenset(
+    """
+    model messages system tools tool_choice max_tokens stream stop_sequences temperature top_p top_k
+    metadata thinking output_config output_format context_management service_tier cache_control
+    thread
+    """.split()
+)
+_SERVICE_TIERS = {"standard_only": "default"}
+_SOURCES = "web_search_call.action.sources"
+
+
+def parse_messages(
+    document: Document,
+    *,
+    headers: Mapping[str, str] = NO_HEADERS,
+    is_large: bool = False,
+    is_count: bool = False,
+) -> Request:
+    """Make the canonical request, or raise an `InvalidRequest`. `headers` are those of the HTTP
+    request, in lower case: they name the betas, and the session of Claude Code."""
+    fields = {name: value for name, value in document.items() if value is not None}
+    messages = _read_message_list(fields)
+    tools, max_searches = read_tools(fields.get("tools", []), messages)
+    others = {name: value for name, value in fields.items() if name not in _KNOWN}
+    unknown, more = shorten_unknown(others)
+    return Request(
+        raw=document,
+        is_large=is_large,
+        unknown=unknown,
+        unknown_more=more,
+        extra={"format": FORMAT, "members": others} if others else None,
+        model=_read_model(fields),
+        input=(*read_system(fields.get("system")), *read_messages(messages)),
+        stream=fields.get("stream") is True and not is_count,
+        stream_options={"include_obfuscation": False},
+        include=_include(tools),
+        tools=tools,
+        tool_choice=read_tool_choice(fields.get("tool_choice"), tools),
+        parallel_tool_calls=_read_parallel(fields),
+        max_tool_calls=max_searches,
+        text_format=_read_format(fields),
+        betas=_read_betas(headers),
+        prompt_caching="client",
+        cache_control=mapping(fields.get("cache_control")) or None,
+        context_edits=_read_edits(fields),
+        prefill=_is_prefill(messages[-1]) or None,
+        **_read_thread(fields.get("thread")),
+        **_read_thinking(fields),
+        **_read_sampling(fields),
+        **_read_user(fields, headers),
+        service_tier=_read_tier(fields),
+    )
+
+
+def _read_message_list(fields: Document) -> list[Document]:
+    messages = fields.get("messages")
+    if messages is None:
+        raise invalid("messages", "Field required")
+    if not isinstance(messages, list):
+        raise invalid("messages", f"Input should be a valid list, not {type_name(messages)}")
+    if not messages:
+        raise invalid("messages", "at least one message is required")
+    return messages
+
+
+def _read_model(fields: Document) -> str:
+    model = fields.get("model")
+    if model is None:
+        raise invalid("model", "Field required")
+    if not isinstance(model, str) or not model.strip():
+        raise invalid("model", "Input should be a non-empty string")
+    return model
+
+
+def _include(tools: tuple[Document, ...]) -> frozenset[str]:
+    searches = any(tool["type"] == "web_search" for tool in tools)
+    return frozenset({"reasoning.encrypted_content", *([_SOURCES] if searches else [])})
+
+
+def _read_parallel(fields: Document) -> bool | None:
+    choice = mapping(fields.get("tool_choice"))
+    return False if choice.get("disable_parallel_tool_use") is True else None
+
+
+def _read_format(fields: Document) -> Document:
+    """The output format, by its newer or its older name."""
+    given = mapping(fields.get("output_config")).get("format") or fields.get("output_format")
+    schema = mapping(given).get("schema")
+    if not isinstance(schema, dict):
+        return {"type": "text"}
+    return {"type": "json_schema", "name": "output", "schema": schema, "strict": True}
+
+
+def _read_betas(headers: Mapping[str, str]) -> tuple[str, ...] | None:
+    names = (name.strip() for name in headers.get("anthropic-beta", "").split(","))
+    return tuple(name for name in names if name) or None
+
+
+def _read_edits(fields: Document) -> tuple[Document, ...] | None:
+    edits = mapping(fields.get("context_management")).get("edits")
+    if not isinstance(edits, list):
+        return None
+    return tuple(edit for edit in edits if isinstance(edit, dict))
+
+
+def _is_prefill(message: Any) -> bool:
+    """Whether the last message is the begin of the answer: text of the assistant."""
+    match message:
+        case {"role": "assistant", "content": str(text)} if text:
+            return True
+        case {"role": "assistant", "content": [*_, {"type": "text"}]}:
+            return True
+    return False
+
+
+def _read_thread(thread: Any) -> dict[str, Any]:
+    """A thread of the server is a chain of stored responses (`previous_response_id`)."""
+    if not isinstance(thread, dict):
+        return {"store": False}
+    previous = thread.get("previous_message_id")
+    if not isinstance(previous, str):
+        return {"store": True}
+    return {"store": True, "previous_response_id": response_id(previous)}
+
+
+# --- thinking -------------------------------------------------------------------------------------
+
+_MODES: Mapping[str, Literal["enabled", "adaptive", "disabled"]] = {
+    "enabled": "enabled",
+    "adaptive": "adaptive",
+    "disabled": "disabled",
+}
+_LOW_BUDGET = 4096
+_MEDIUM_BUDGET = 12_288
+
+
+def _read_thinking(fields: Document) -> dict[str, Any]:
+    """Thinking and effort. They may contradict each other: Claude Code disables thinking beside an
+    effort."""
+    given = mapping(fields.get("thinking"))
+    effort = mapping(fields.get("output_config")).get("effort")
+    effort = effort if isinstance(effort, str) and effort else None
+    budget = given.get("budget_tokens")
+    display = given.get("display")
+    thinking = Thinking(
+        mode=_MODES.get(str(given.get("type")), "default"),
+        budget_tokens=budget if type(budget) is int and budget > 0 else None,
+        display=display if isinstance(display, str) else None,
+        effort=effort,
+    )
+    return {"thinking": thinking, "effort": _effort(thinking)}
+
+
+def _effort(thinking: Thinking) -> str | None:
+    """The effort of the canonical request."""
+    if thinking.mode == "disabled":
+        return "none"
+    if thinking.effort is not None or thinking.mode == "default":
+        return thinking.effort
+    budget = thinking.budget_tokens
+    if budget is None or budget >= _MEDIUM_BUDGET:
+        return "high"  # the API's own default
+    return "medium" if budget >= _LOW_BUDGET else "low"
+
+
+# --- numbers and names ----------------------------------------------------------------------------
+
+
+def _read_sampling(fields: Document) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    if (limit := fields.get("max_tokens")) is not None:
+        values["max_output_tokens"] = max(1, _integer(limit, "max_tokens"))
+    if (top_k := fields.get("top_k")) is not None:
+        values["top_k"] = max(0, _integer(top_k, "top_k"))
+    for name in ("temperature", "top_p"):
+        if (value := fields.get(name)) is not None:
+            if not is_number(value):
+                raise invalid(name, "Input should be a valid number")
+            values[name] = value
+    if stop := _read_stop(fields.get("stop_sequences")):
+        values["stop"] = stop
+    return values
+
+
+def _integer(value: Any, path: str) -> int:
+    if type(value) is not int:
+        raise invalid(path, "Input should be a valid integer")
+    return value
+
+
+def _read_stop(value: Any) -> tuple[str, ...]:
+    texts = value if isinstance(value, list) else [] if value is None else [value]
+    for index, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise invalid(f"stop_sequences.{index}", "Input should be a valid string")
+    return tuple(text for text in texts if text.strip())
+
+
+def _read_tier(fields: Document) -> str | None:
+    tier = fields.get("service_tier")
+    return _SERVICE_TIERS.get(tier, tier) if isinstance(tier, str) else None
+
+
+def _read_user(fields: Document, headers: Mapping[str, str]) -> dict[str, Any]:
+    """The user's id, and the session: Claude Code sends it in a header, and in JSON as that id."""
+    user = mapping(fields.get("metadata")).get("user_id")
+    user = user if isinstance(user, str) and user else None
+    session = headers.get("x-claude-code-session-id") or _session_of(user or "")
+    return {"user": user, "prompt_cache_key": session or None}
+
+
+def _session_of(user: str) -> str | None:
+    if not user.startswith("{"):
+        return None
+    try:
+        session = mapping(msgspec.json.decode(user)).get("session_id")
+    except msgspec.DecodeError:
+        return None
+    return session if isinstance(session, str) else None

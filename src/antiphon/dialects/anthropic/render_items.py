@@ -1,0 +1,151 @@
+"""Output items as content blocks of Messages: calls, web searches and citations."""
+
+from __future__ import annotations
+
+from typing import Any, TypeGuard
+
+import msgspec
+
+from antiphon.core.items import (
+    ApplyPatchCall,
+    CallItem,
+    CustomToolCall,
+    Document,
+    FunctionCall,
+    Item,
+    LocalShellCall,
+    ShellCall,
+    ToolSearchCall,
+)
+from antiphon.dialects.anthropic.message_ids import wrap_call_id
+
+_CALLS = (FunctionCall, CustomToolCall, ShellCall, LocalShellCall, ApplyPatchCall, ToolSearchCall)
+_NAMES: dict[type, str] = {
+    ShellCall: "shell",
+    LocalShellCall: "local_shell",
+    ApplyPatchCall: "apply_patch",
+    ToolSearchCall: "tool_search",
+}
+
+# --- calls ----------------------------------------------------------------------------------------
+
+
+def is_call(item: Item) -> TypeGuard[CallItem]:
+    return isinstance(item, _CALLS)
+
+
+def is_unfinished(item: Item) -> bool:
+    """Whether a call was cut off: no client may run it."""
+    return is_call(item) and item.status != "completed"
+
+
+def call_block(item: CallItem, response_id: str, output_index: int) -> Document:
+    """The block of a call, without its arguments."""
+    call_id = wrap_call_id(item.call_id, response_id, output_index)
+    name = item.name if isinstance(item, FunctionCall | CustomToolCall) else _NAMES[type(item)]
+    return {"type": "tool_use", "id": call_id, "name": name, "input": {}}
+
+
+def call_arguments(item: CallItem) -> str:
+    """The arguments of a finished call: text of a JSON object, as the model wrote it."""
+    match item:
+        case FunctionCall(arguments=arguments):
+            return arguments or "{}"
+        case CustomToolCall(input=text):
+            return _json({"input": text})
+        case ShellCall(action=action) | LocalShellCall(action=action):
+            return _json(action)
+        case ApplyPatchCall(operation=operation):
+            return _json({"operation": operation})
+        case _:
+            return _json(item.arguments)
+
+
+def call_input(item: CallItem) -> Any:
+    """The arguments for a whole response. What is not a JSON object is kept inside of one."""
+    arguments = call_arguments(item)
+    try:
+        decoded = msgspec.json.decode(arguments)
+    except (msgspec.DecodeError, RecursionError):
+        decoded = None
+    if isinstance(decoded, dict):
+        return msgspec.Raw(arguments.encode())  # the bytes of the model
+    return {"_malformed": arguments}
+
+
+def _json(value: Any) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+# --- web searches ---------------------------------------------------------------------------------
+
+
+def is_search(item: Item) -> TypeGuard[Document]:
+    return isinstance(item, dict) and item.get("type") == "web_search_call"
+
+
+def _search_id(item: Document) -> str:
+    return f"srvtoolu_{str(item.get('id')).removeprefix('ws_')}"
+
+
+def search_use_block(item: Document) -> Document:
+    return {"type": "server_tool_use", "id": _search_id(item), "name": "web_search", "input": {}}
+
+
+def search_input(item: Document) -> Document:
+    """What was searched for; other actions of a search open a page."""
+    action = item.get("action")
+    action = action if isinstance(action, dict) else {}
+    queries = action.get("queries")
+    several = ", ".join(map(str, queries)) if isinstance(queries, list) else ""
+    return {"query": action.get("query") or several or action.get("url") or ""}
+
+
+def search_result_block(item: Document) -> Document:
+    """The sources of a search, or that it has failed."""
+    content: Any = {"type": "web_search_tool_result_error", "error_code": "unavailable"}
+    if item.get("status") != "failed":
+        action = item.get("action")
+        sources = action.get("sources") if isinstance(action, dict) else None
+        content = [_result(source) for source in sources or () if isinstance(source, dict)]
+    return {"type": "web_search_tool_result", "tool_use_id": _search_id(item), "content": content}
+
+
+def _result(source: Document) -> Document:
+    url = str(source.get("url") or "")
+    return {
+        "type": "web_search_result",
+        "url": url,
+        "title": str(source.get("title") or url),
+        "encrypted_content": "",
+        "page_age": None,
+    }
+
+
+# --- citations ------------------------------------------------------------------------------------
+
+
+def render_citation(annotation: Document) -> Document | None:
+    """A citation, with the place in the text that it belongs to; None if the format has none.
+
+    A citation of the API belongs to a whole block. The members `start_index` and `end_index` are
+    for our own dialect: a gateway behind this one keeps the place.
+    """
+    match annotation:
+        case {"citation": dict(citation)}:
+            return citation
+        case {"type": "url_citation", "url": str(url)}:
+            place = {
+                name: annotation[name]
+                for name in ("start_index", "end_index")
+                if isinstance(annotation.get(name), int)
+            }
+            return {
+                "type": "web_search_result_location",
+                "cited_text": "",
+                "url": url,
+                "title": annotation.get("title") or url,
+                "encrypted_index": "",
+                **place,
+            }
+    return None

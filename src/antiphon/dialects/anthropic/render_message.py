@@ -1,0 +1,142 @@
+"""The message of a Messages response: whole, its usage, and why it has ended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+from msgspec import UnsetType
+
+from antiphon.core.items import Document, Item, Message, OutputText, ReasoningItem, RefusalText
+from antiphon.core.response import Response, ResponseUsage
+from antiphon.dialects.anthropic.message_ids import message_id
+from antiphon.dialects.anthropic.render_items import (
+    call_block,
+    call_input,
+    is_call,
+    is_search,
+    is_unfinished,
+    render_citation,
+    search_input,
+    search_result_block,
+    search_use_block,
+)
+
+_TIERS = {"default": "standard"}
+
+
+def render_whole(response: Response) -> bytes:
+    """Render a response that is not streamed."""
+    blocks = [
+        block
+        for index, item in enumerate(response.output)
+        for block in _item_blocks(item, response.id, index)
+    ]
+    message = {
+        **message_head(response),
+        "content": blocks,
+        **end_of_message(response, refusal_of(response.output)),
+        "usage": render_usage(response),
+    }
+    return msgspec.json.encode(message)
+
+
+def message_head(response: Response) -> Document:
+    return {
+        "id": message_id(response.id),
+        "type": "message",
+        "role": "assistant",
+        "model": response.model,
+    }
+
+
+# --- content --------------------------------------------------------------------------------------
+
+
+def _item_blocks(item: Item, response_id: str, index: int) -> Iterator[Document]:
+    if isinstance(item, Message):
+        yield from _text_blocks(item)
+    elif isinstance(item, ReasoningItem):
+        yield from _thinking_blocks(item)
+    elif is_call(item):
+        if not is_unfinished(item):
+            yield {**call_block(item, response_id, index), "input": call_input(item)}
+    elif is_search(item):
+        yield {**search_use_block(item), "input": search_input(item)}
+        yield search_result_block(item)
+
+
+def _text_blocks(message: Message) -> Iterator[Document]:
+    for part in message.content:
+        if isinstance(part, OutputText) and part.text:
+            block: Document = {"type": "text", "text": part.text}
+            rendered = map(render_citation, part.annotations)
+            citations = [citation for citation in rendered if citation is not None]
+            yield {**block, "citations": citations} if citations else block
+
+
+def _thinking_blocks(item: ReasoningItem) -> Iterator[Document]:
+    """One block for each part of a thought. The last one has the sealed state of all."""
+    texts = [part.text for part in item.summary if part.text]
+    if not isinstance(item.content, UnsetType):
+        texts += [part.text for part in item.content if part.text]
+    sealed = item.encrypted_content if isinstance(item.encrypted_content, str) else ""
+    if sealed and not texts:
+        texts = [""]
+    for number, text in enumerate(texts, 1):
+        signature = sealed if number == len(texts) else ""
+        yield {"type": "thinking", "thinking": text, "signature": signature}
+
+
+def refusal_of(output: Sequence[Item]) -> str:
+    """The text with which the model has refused, if it has."""
+    parts = [part for item in output if isinstance(item, Message) for part in item.content]
+    return "".join(part.refusal for part in parts if isinstance(part, RefusalText))
+
+
+# --- the end --------------------------------------------------------------------------------------
+
+
+def end_of_message(response: Response, refusal: str) -> Document:
+    """Why the response has ended, and the stop sequence that ended it."""
+    sequence = response.stop_sequence
+    matched = sequence if isinstance(sequence, str) else None
+    end: Document = {"stop_reason": _stop_reason(response, matched, refusal)}
+    end["stop_sequence"] = matched if end["stop_reason"] == "stop_sequence" else None
+    if end["stop_reason"] == "refusal":
+        details: Document = {"type": "refusal", "category": None, "explanation": refusal or None}
+        if response.incomplete_details is not None:
+            details["reason"] = "content_filter"  # for our own dialect; the API has no such end
+        end["stop_details"] = details
+    return end
+
+
+def _stop_reason(response: Response, matched: str | None, refusal: str) -> str:
+    if response.incomplete_details is not None:
+        is_filtered = response.incomplete_details.reason == "content_filter"
+        return "refusal" if is_filtered else "max_tokens"
+    if any(is_call(item) for item in response.output):
+        return "tool_use"
+    if matched is not None:
+        return "stop_sequence"
+    return "refusal" if refusal else "end_turn"
+
+
+def render_usage(response: Response, estimate: int = 0) -> Document:
+    """Token counts. Those of the input exclude cached tokens here, and include them elsewhere;
+    `estimate` is for a response that has just begun."""
+    usage = response.usage or ResponseUsage(input_tokens=estimate)
+    details = usage.input_tokens_details
+    uncached = usage.input_tokens - details.cached_tokens - details.cache_write_tokens
+    counts: Document = {
+        "input_tokens": max(0, uncached),
+        "cache_creation_input_tokens": details.cache_write_tokens,
+        "cache_read_input_tokens": details.cached_tokens,
+        "output_tokens": usage.output_tokens,
+        "service_tier": _TIERS.get(response.service_tier, response.service_tier),
+    }
+    if thinking := usage.output_tokens_details.reasoning_tokens:
+        counts["output_tokens_details"] = {"thinking_tokens": thinking}
+    if searches := sum(map(is_search, response.output)):
+        counts["server_tool_use"] = {"web_search_requests": searches, "web_fetch_requests": 0}
+    return counts

@@ -1,0 +1,55 @@
+"""The client half of Chat Completions: what clients of `/v1/chat/completions` send and receive."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec import structs
+
+from antiphon.core.client_profile import Profile
+from antiphon.core.items import Document
+from antiphon.core.request import Request
+from antiphon.core.response import Response, ResponseError
+from antiphon.dialects.chat.parse import parse_chat
+from antiphon.dialects.chat.render import ChatRenderer, render_whole
+from antiphon.dialects.client_dialect import NO_HEADERS, ErrorReply, Problem
+from antiphon.dialects.openai_error import render_error
+
+
+class ChatClient:
+    """The Chat Completions format for clients; implements `ClientDialect`."""
+
+    name = "chat"
+    streams_overflow = False
+
+    def parse(
+        self,
+        document: Document,
+        *,
+        headers: Mapping[str, str] = NO_HEADERS,
+        is_large: bool = False,
+        is_count: bool = False,
+    ) -> Request:
+        return parse_chat(document, is_large=is_large)
+
+    def renderer(self, request: Request, profile: Profile) -> ChatRenderer:
+        return ChatRenderer(request, profile)
+
+    def whole(self, response: Response, request: Request, profile: Profile) -> bytes:
+        return render_whole(response, profile)
+
+    def failure(self, response: Response) -> ErrorReply:
+        """A message that broke off would look like a whole one."""
+        error = response.error or ResponseError("server_error", "The response failed.")
+        problem = Problem(status=502, message=error.message, kind="server_error", code=error.code)
+        return self.error(problem)
+
+    def error(self, problem: Problem) -> ErrorReply:
+        """Its SDKs do not repeat a request if the header says that a retry cannot help."""
+        reply = render_error(problem)
+        if not problem.is_permanent:
+            return reply
+        return structs.replace(reply, headers={**reply.headers, "x-should-retry": "false"})
+
+
+CHAT = ChatClient()

@@ -1,0 +1,46 @@
+"""Errors before the first byte, in the shape that Responses and Chat Completions share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from antiphon.core.faults.fault import FaultType, ProviderFault
+from antiphon.core.faults.kinds import FaultKind
+from antiphon.dialects.client_dialect import ErrorReply, Problem, whole_seconds
+
+_CODES: Mapping[FaultType, str] = {
+    FaultType.model_error: "model_not_found",
+    FaultType.context_length: "context_length_exceeded",
+    FaultType.billing: "insufficient_quota",
+    FaultType.rate_limit: "rate_limit_exceeded",
+}
+# Only an overload has a code of its own: with it, clients give up on the model, but they retry
+# after every other failure of a server.
+_KINDS: Mapping[str, str] = {FaultKind.OVERLOADED: "server_is_overloaded"}
+
+
+def render_error(problem: Problem) -> ErrorReply:
+    """Render a status, and a body with all four keys."""
+    kind = problem.kind
+    code = problem.code
+    param = problem.param
+    if (fault := problem.fault) is not None:
+        kind = _fault_kind(fault)
+        code = _CODES.get(fault.type, _KINDS.get(fault.code, fault.public_code))
+        param = "model" if fault.type is FaultType.model_error else None
+    error = {"message": problem.message, "type": kind, "param": param, "code": code}
+    headers = {"content-type": "application/json", **problem.headers}
+    if problem.retry_after_s is not None:
+        headers["retry-after"] = whole_seconds(problem.retry_after_s)
+        headers["retry-after-ms"] = str(round(problem.retry_after_s * 1000))
+    return ErrorReply(problem.status, msgspec.json.encode({"error": error}), headers)
+
+
+def _fault_kind(fault: ProviderFault) -> str:
+    if fault.type is FaultType.rate_limit:
+        return "rate_limit_error"
+    if fault.type is FaultType.billing:
+        return "insufficient_quota"
+    return "invalid_request_error" if fault.http_status < 500 else "server_error"

@@ -1,0 +1,45 @@
+"""The client half of the Responses format: what clients of `/v1/responses` send and receive."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from antiphon.core.client_profile import Profile
+from antiphon.core.items import Document
+from antiphon.core.request import Request
+from antiphon.core.response import Response
+from antiphon.dialects.client_dialect import NO_HEADERS
+from antiphon.dialects.openai_error import render_error
+from antiphon.dialects.responses.parse import parse_request
+from antiphon.dialects.responses.render import make_renderer
+
+
+class ResponsesClient:
+    """The Responses format for clients; implements `ClientDialect`."""
+
+    name = "responses"
+    streams_overflow = True  # Codex compacts a thread only then
+
+    renderer = staticmethod(make_renderer)
+    error = staticmethod(render_error)
+
+    def parse(
+        self,
+        document: Document,
+        *,
+        headers: Mapping[str, str] = NO_HEADERS,
+        is_large: bool = False,
+        is_count: bool = False,
+    ) -> Request:
+        return parse_request(document, is_large=is_large, is_count=is_count)
+
+    def whole(self, response: Response, request: Request, profile: Profile) -> bytes:
+        return msgspec.json.encode(response)
+
+    def failure(self, response: Response) -> None:
+        return None
+
+
+RESPONSES = ResponsesClient()

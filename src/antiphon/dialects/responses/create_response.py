@@ -1,0 +1,162 @@
+"""The initial `Response` of a request, with the parameters that the API repeats.
+
+Clients validate responses, so only values that the API's own types allow are repeated: tools of
+unknown types and efforts outside of the API are left out (the plan's diagnostics report them).
+Secrets are left out as well, because responses are stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+from msgspec import structs
+
+from antiphon.core.items import Document
+from antiphon.core.request import Request
+from antiphon.core.response import Response, UsedSettings
+from antiphon.dialects.responses.parse_tools import EFFORTS, NAMESPACE_TOOLS, TOOLS
+
+_SECRET_FIELDS = frozenset({"authorization", "headers", "domain_secrets"})
+_REPORTED_TIERS = {"auto": "default", "fast": "priority"}
+_FUNCTION_DEFAULTS = {"description": None, "parameters": None, "strict": None}
+
+
+def create_response(
+    request: Request, *, response_id: str, created_at: int, used: UsedSettings | None = None
+) -> Response:
+    """Build the response in progress, with every field that its request determines; `used`: what
+    has become of its settings, if that is known."""
+    response = _repeat_request(request, response_id, created_at)
+    return response if used is None else structs.replace(response, **report_settings(request, used))
+
+
+def _repeat_request(request: Request, response_id: str, created_at: int) -> Response:
+    return Response(
+        id=response_id,
+        created_at=created_at,
+        model=request.model,
+        background=request.background,
+        instructions=request.instructions,
+        max_output_tokens=request.max_output_tokens,
+        max_tool_calls=request.max_tool_calls,
+        parallel_tool_calls=request.parallel_tool_calls is not False,
+        previous_response_id=request.previous_response_id,
+        conversation={"id": request.conversation} if request.conversation else None,
+        presence_penalty=float(request.presence_penalty or 0),
+        frequency_penalty=float(request.frequency_penalty or 0),
+        prompt_cache_key=request.prompt_cache_key,
+        reasoning={
+            "effort": request.effort if request.effort in EFFORTS else None,
+            "summary": request.summary,
+        },
+        safety_identifier=request.safety_identifier,
+        service_tier=_reported_tier(request.service_tier or "auto"),
+        store=request.store,
+        temperature=1.0 if request.temperature is None else float(request.temperature),
+        text={"format": request.text_format, "verbosity": request.verbosity or "medium"},
+        tool_choice=_repeat_tool_choice(request.tool_choice),
+        tools=_repeat_tools(request.tools),
+        top_logprobs=request.top_logprobs or 0,
+        top_p=1.0 if request.top_p is None else float(request.top_p),
+        truncation=request.truncation or "disabled",
+        user=request.user,
+        metadata=request.metadata or {},
+    )
+
+
+def _reported_tier(tier: str) -> str:
+    return _REPORTED_TIERS.get(tier, tier)
+
+
+def _repeat_tools(
+    tools: Iterable[Document], unused: Collection[Mapping[str, Any]] = ()
+) -> list[Document]:
+    """The tools of a request as its response lists them, without those that are not used."""
+    return [
+        _repeat_tool(tool, unused)
+        for tool in tools
+        if tool["type"] in TOOLS and (not unused or tool not in unused)
+    ]
+
+
+def _repeat_tool(tool: Document, unused: Collection[Mapping[str, Any]]) -> Document:
+    if tool["type"] == "function":
+        return {"type": "function", "name": tool["name"], **_FUNCTION_DEFAULTS, **tool}
+    if tool["type"] == "namespace":
+        inner = [each for each in tool["tools"] if each["type"] in NAMESPACE_TOOLS]
+        described = {**tool, "description": tool.get("description") or ""}
+        return {**described, "tools": _repeat_tools(inner, unused)}
+    if tool["type"] == "custom":
+        return tool
+    return _without_secrets(tool)  # type: ignore[no-any-return]
+
+
+def _without_secrets(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {
+            name: _without_secrets(each)
+            for name, each in value.items()
+            if name not in _SECRET_FIELDS
+        }
+    if isinstance(value, list):
+        return [_without_secrets(each) for each in value]
+    return value
+
+
+def _repeat_tool_choice(choice: str | Mapping[str, Any]) -> str | Mapping[str, Any]:
+    """The API reports some choices in an equivalent form that its response types allow."""
+    if isinstance(choice, str):
+        return choice
+    if choice["type"] in ("web_search", "web_search_2025_08_26"):
+        return {**choice, "type": "web_search_preview"}
+    if choice["type"] == "allowed_tools" and choice["mode"] == "none":
+        return "none"
+    return choice
+
+
+# --- settings that are used -----------------------------------------------------------------------
+
+_DEFAULTS: Mapping[str, Any] = {
+    "max_output_tokens": None,
+    "max_tool_calls": None,
+    "temperature": 1.0,
+    "top_p": 1.0,
+    "presence_penalty": 0.0,
+    "frequency_penalty": 0.0,
+    "top_logprobs": 0,
+    "truncation": "disabled",
+    "service_tier": "default",
+}
+"""Parameters of providers that a response reports, with the API's defaults."""
+
+
+def report_settings(request: Request, used: UsedSettings) -> dict[str, Any]:
+    """The fields of a response that tell which settings are used, not which were requested. What is
+    not used has the API's default."""
+    parameters = used.parameters
+    reported = {name: parameters.get(name, default) for name, default in _DEFAULTS.items()}
+    summary = parameters.get("summary") or parameters.get("generate_summary")
+    return reported | {
+        "service_tier": _reported_tier(reported["service_tier"]),
+        "reasoning": {
+            "effort": used.effort,
+            "summary": summary or ("auto" if request.summary else None),
+        },
+        "text": {"format": used.text_format, "verbosity": parameters.get("verbosity", "medium")},
+        "tool_choice": _report_tool_choice(request.tool_choice, forces_call=used.forces_call),
+        "tools": _repeat_tools(request.tools, used.unused),
+    }
+
+
+def _report_tool_choice(choice: str | Document, *, forces_call: bool) -> str | Mapping[str, Any]:
+    """The choice, without its obligation to call a tool if that is not sent."""
+    nested = {} if isinstance(choice, str) else choice
+    is_list = nested.get("type") == "allowed_tools"
+    mode = nested.get("mode") if is_list else choice
+    if mode in ("auto", "none") or forces_call:
+        return _repeat_tool_choice(choice)
+    if isinstance(choice, str):
+        return "auto"
+    tools = choice["tools"] if is_list else [choice]
+    return {"type": "allowed_tools", "mode": "auto", "tools": tools}

@@ -1,0 +1,95 @@
+"""Accounting: the limits of clients before a run, and the reports of runs for those who count."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol, TypeAlias
+
+from antiphon.core.response import ResponseUsage
+from antiphon.engine.report import RunReport, TraceContext
+from antiphon.providers.prices import Price
+
+DOLLAR = 1_000_000_000
+"""Units of a cost: exact sums need whole numbers."""
+TraceHeaders: TypeAlias = tuple[str, str]
+"""The headers `traceparent` and `tracestate` of a request; empty: it has none."""
+_NO_HEADERS: Mapping[str, str] = {}
+
+
+class RequestLimiter(Protocol):
+    """Limits of clients, checked before a provider is called and counted after."""
+
+    async def admit(self, client: str, request_id: str) -> Mapping[str, str]:
+        """Count a request that begins, and return headers for its response; raises
+        `LimitExceeded`. `release` must follow."""
+
+    def release(self, report: RunReport) -> None:
+        """Count what an admitted request has used. Never blocks."""
+
+    def withdraw(self, client: str, request_id: str) -> None:
+        """Count an admitted request as running no longer, whether or not it was released."""
+
+
+@dataclass
+class Accounting:
+    """Limits of clients, and the queue of reports for those who observe runs."""
+
+    limiter: RequestLimiter | None = None
+    on_queued: Callable[[], object] | None = None
+    """Called when a report is added to the empty queue; None: usage is not counted."""
+    ended: deque[RunReport] = field(default_factory=deque)
+    observers: list[Callable[[Sequence[RunReport]], object]] = field(default_factory=list)
+    """Called with the reports, some time after the ends of their runs."""
+    on_rejected: Callable[[str], object] | None = None
+    """Called with the error code of a request that was rejected before it had a run."""
+    new_context: Callable[[TraceHeaders], TraceContext] | None = None
+    """Makes the ids of a request in a distributed trace; None: there are none."""
+
+    def drain(self) -> None:
+        """Pass the queue on to the observers."""
+        ended = tuple(self.ended)
+        self.ended.clear()
+        for observe in self.observers:
+            observe(ended)
+
+    async def admit(self, client: str, request_id: str) -> Mapping[str, str]:
+        """Check the limits of a client, and return headers for its response; raises
+        `LimitExceeded`. `record` or `withdraw` must follow."""
+        if self.limiter is None:
+            return _NO_HEADERS
+        return await self.limiter.admit(client, request_id)
+
+    def withdraw(self, client: str, request_id: str) -> None:
+        """Count an admitted request as running no longer. May be called after its end."""
+        if self.limiter is not None:
+            self.limiter.withdraw(client, request_id)
+
+    def record(self, report: RunReport) -> None:
+        """Take the report of a run that has ended."""
+        if self.limiter is not None:
+            self.limiter.release(report)
+        if self.on_queued is not None:
+            if not self.ended:
+                self.on_queued()
+            self.ended.append(report)
+
+
+def compute_cost(price: Price | None, usage: ResponseUsage | None) -> int | None:
+    """Return the cost of a response in billionths of a dollar; None if the price is unknown.
+
+    One dollar per million tokens is 1,000 billionths per token."""
+    if usage is None or not usage.total_tokens:
+        return 0
+    if price is None:
+        return None
+    details = usage.input_tokens_details
+    cached, written = details.cached_tokens, details.cache_write_tokens
+    dollars = (
+        max(0, usage.input_tokens - cached - written) * price.input
+        + cached * (price.input if price.cached_input is None else price.cached_input)
+        + written * (price.input if price.cache_write is None else price.cache_write)
+        + usage.output_tokens * price.output
+    )
+    return round(dollars * 1000)

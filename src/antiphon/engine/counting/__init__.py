@@ -1,1 +1,0 @@
-"""Number of input tokens of a request: counted by the provider, or estimated."""

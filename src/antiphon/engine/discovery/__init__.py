@@ -1,1 +1,0 @@
-"""Model discovery: the models that a provider's own list names."""

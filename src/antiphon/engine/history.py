@@ -1,0 +1,77 @@
+"""The stored history that a request continues: a chain of responses, or a conversation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from antiphon.core.history.known_calls import reject_unknown_calls
+from antiphon.core.items import Document
+from antiphon.core.request import Request
+from antiphon.store.chain import TurnSource, build_history, without_truncated_calls
+from antiphon.store.conversation import (
+    ConversationStore,
+    conversation_not_found,
+    load_conversation,
+    load_items_before,
+)
+
+_LARGE_ITEMS = 300
+_LARGE_CHARS = 256 * 1024
+
+
+class History(NamedTuple):
+    """Items, oldest first."""
+
+    items: Sequence[Document]
+    is_cut: bool
+    """Whether the oldest ones were left out, because of the limits in `[store]`."""
+
+    @property
+    def is_large(self) -> bool:
+        """Whether planning and encoding it would take so long that a thread has to do it."""
+        if len(self.items) > _LARGE_ITEMS:
+            return True
+        left = _LARGE_CHARS
+        for text in _texts(self.items):
+            left -= len(text)
+            if left < 0:
+                return True
+        return False
+
+
+NO_HISTORY = History((), is_cut=False)
+
+
+async def load_history(
+    request: Request, conversations: ConversationStore, turns: TurnSource, client: str
+) -> History:
+    """Load what a request continues; raises `InvalidRequest`. A history beyond the limits loses its
+    oldest turns if the request allows that by `truncation`, and is refused otherwise."""
+    truncate = request.truncation == "auto"
+    if request.conversation is not None:
+        found = await load_conversation(
+            conversations, request.conversation, client=client, truncate=truncate
+        )
+        if found is None:
+            raise conversation_not_found(request.conversation)
+        reject_unknown_calls(found.items, request.input)
+        return History(without_truncated_calls(found.items), found.is_cut)
+    assert request.previous_response_id is not None
+    chain = await turns.chain(request.previous_response_id, client=client, truncate=truncate)
+    is_cut = chain[0].previous_response_id is not None
+    before = await load_items_before(conversations, chain[0], client=client, truncate=truncate)
+    stored = (item for turn in chain for item in (*turn.input, *turn.output))
+    reject_unknown_calls((*before, *stored), request.input)
+    return History([*without_truncated_calls(before), *build_history(chain)], is_cut)
+
+
+def _texts(items: Iterable[Document]) -> Iterator[str]:
+    """Yield the long strings of items: those of the item itself, and of the parts in it."""
+    for item in items:
+        for value in item.values():
+            if isinstance(value, str):
+                yield value
+            elif isinstance(value, list):
+                parts = (part for part in value if isinstance(part, Mapping))
+                yield from (each for part in parts for each in part.values() if type(each) is str)

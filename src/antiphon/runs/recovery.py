@@ -1,0 +1,231 @@
+"""Recovery: ends of runs whose process is gone, or that were left without their end.
+
+A claimed run belongs to this process: while it lives, no other process ends the run. An end that
+cannot be stored now is therefore kept here and tried again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import NamedTuple
+
+import msgspec
+from msgspec.structs import replace
+
+from antiphon.core.events import Event, HostedToolEvent
+from antiphon.core.items import Document
+from antiphon.core.response import ResponseUsage, text_of_output
+from antiphon.dialects.client_dialect import EventBatch
+from antiphon.errors import LeaseLost, StoreError
+from antiphon.runs.event_log import finished_items
+from antiphon.runs.lease import ProcessLease
+from antiphon.runs.stored_log import encode_batch, read_stored_log
+from antiphon.stages.log import Entry
+from antiphon.store.conversation import conversation_of
+from antiphon.store.run_log import (
+    BEFORE_FIRST,
+    FIRST_TOKEN,
+    UNFINISHED,
+    ClaimedRun,
+    LoggedBatch,
+    RunStart,
+    RunStore,
+)
+from antiphon.store.store import Store
+from antiphon.store.turn import Turn
+
+PROCESS_LOST = "The gateway that generated this response stopped."
+_PAGE = 100
+_ENDING = "the end of other runs"
+"""What the lease is held for, in place of a response id."""
+_QUEUED = "response.queued"
+"""The last event of a response that waits."""
+_NO_USAGE = msgspec.to_builtins(ResponseUsage())
+
+
+class _Ending(NamedTuple):
+    run: ClaimedRun
+    is_cancelled: bool
+    reason: str = PROCESS_LOST
+    """Why it has failed, if it was not cancelled."""
+
+
+class AbandonedRuns:
+    """The runs that this process has to end, and does not generate."""
+
+    def __init__(self, runs: RunStore, lease: ProcessLease) -> None:
+        self._runs = runs
+        self._lease = lease
+        self._pending: dict[str, _Ending] = {}
+        """By response id."""
+
+    async def end(
+        self, run: ClaimedRun, *, is_cancelled: bool, reason: str = PROCESS_LOST
+    ) -> Document:
+        """End a run as cancelled, or as failed for a reason; return the response. Raises
+        `StoreError`: the next recovery tries again."""
+        return await self._end(_Ending(run, is_cancelled, reason))
+
+    async def _end(self, ending: _Ending) -> Document:
+        response_id = ending.run.turn.id
+        self._pending[response_id] = ending
+        response = await _end_run(
+            self._runs, ending.run, is_cancelled=ending.is_cancelled, reason=ending.reason
+        )
+        self._pending.pop(response_id, None)
+        return response
+
+    async def end_expired(self) -> int:
+        """End every run whose process is gone as failed; return how many were found."""
+        await self._end_pending()
+        count = 0
+        while claimed := await self._runs.claim_expired(self._lease.holder, _PAGE):
+            for run in claimed:
+                self._pending[run.turn.id] = _Ending(run, run.is_cancel_requested)
+            await self._end_pending()
+            count += len(claimed)
+        return count
+
+    async def _end_pending(self) -> None:
+        """End all at once, under a lease, so that no other process takes them at the same time."""
+        if not self._pending:
+            return
+        await self._lease.hold(_ENDING)
+        try:
+            ends = [self._end(ending) for ending in self._pending.values()]
+            results = await asyncio.gather(*ends, return_exceptions=True)
+        finally:
+            self._lease.release(_ENDING)
+        for result in results:
+            if isinstance(result, BaseException):
+                raise result
+
+
+class StartedTurns:
+    """Turns of this process that were stored when their responses began, until they are ended."""
+
+    def __init__(
+        self,
+        store: Store,
+        lease: ProcessLease,
+        abandoned: AbandonedRuns,
+        emit: Callable[[Entry], None],
+    ) -> None:
+        self._store = store
+        self._lease = lease
+        self._abandoned = abandoned
+        self._emit = emit
+        self._ending: dict[asyncio.Task[None], None] = {}
+        self._unfinished: dict[str, str] = {}
+        """Responses whose end could not be stored, and their owners: they are deleted instead."""
+
+    def start(self, turn: Turn) -> ClaimedRun:
+        """Store the beginning soon; return what is needed to end it."""
+        self._lease.hold_soon(turn.id)
+        start = RunStart(holder=self._lease.holder, is_streamed=False)
+        self._store.runs.begin_later(turn, start)
+        return ClaimedRun(turn, start, FIRST_TOKEN, BEFORE_FIRST, False)
+
+    async def finish(self, turn: Turn) -> None:
+        """Store the end of a response, also if its reader leaves at the same time: no other process
+        would end it."""
+        ending = asyncio.get_running_loop().create_task(self._finish(turn))
+        self._track(ending)
+        await asyncio.shield(ending)
+
+    def abandon(self, started: ClaimedRun) -> None:
+        """End a response whose run was left without storing its end."""
+        self._track(asyncio.get_running_loop().create_task(self._abandon(started)))
+
+    async def delete_unfinished(self) -> None:
+        """Delete the responses whose end could not be stored."""
+        for response_id, client in tuple(self._unfinished.items()):
+            with suppress(StoreError):
+                await self._store.delete(response_id, client=client)
+                del self._unfinished[response_id]
+
+    async def close(self) -> None:
+        """Wait for the ends that are being stored."""
+        if self._ending:
+            await asyncio.wait(tuple(self._ending))
+
+    def _track(self, ending: asyncio.Task[None]) -> None:
+        self._ending[ending] = None
+        ending.add_done_callback(self._forget)
+
+    def _forget(self, task: asyncio.Task[None]) -> None:
+        del self._ending[task]
+        if not task.cancelled():
+            task.exception()  # its reader may have left
+
+    async def _finish(self, turn: Turn) -> None:
+        conversation_id = conversation_of(turn.response)
+        try:
+            await self._store.runs.finish(turn, FIRST_TOKEN, conversation_id=conversation_id)
+        except LeaseLost:
+            raise
+        except StoreError:
+            self._unfinished[turn.id] = turn.client
+            raise
+        finally:
+            self._lease.release(turn.id)
+
+    async def _abandon(self, started: ClaimedRun) -> None:
+        try:
+            await self._abandoned.end(started, is_cancelled=False)
+        except StoreError as error:  # the next recovery tries again
+            self._emit(Entry("runs.end_failed", "error", {"reason": error.message}))
+        finally:
+            self._lease.release(started.turn.id)
+
+
+async def _end_run(runs: RunStore, run: ClaimedRun, *, is_cancelled: bool, reason: str) -> Document:
+    """End a run that is not generated any more, with the items that its log has; return the
+    response. One that has ended stays as it is: its client was told, and only its beginning
+    reached the store late."""
+    turn = run.turn
+    output: list[Document] = []
+    has_begun = False
+    if turn.status not in UNFINISHED:
+        with suppress(LeaseLost):  # it was deleted
+            await runs.finish(turn, run.token)
+        return turn.response
+    async for batch in read_stored_log(runs, turn.id, turn.client):
+        output += finished_items([batch])
+        has_begun = not _is_queued(batch.events[-1])
+    status = "cancelled" if is_cancelled else "failed"
+    response = {
+        **turn.response,
+        "status": status,
+        "error": None if is_cancelled else {"code": "server_error", "message": reason},
+        "output": output,
+        "output_text": text_of_output(output),
+        "usage": _NO_USAGE,
+    }
+    turn = replace(turn, status=status, output=tuple(output), response=response)
+    events = _first_events(run, has_begun=has_begun)
+    batches = [_final_batch(run, events, response)] if run.start.is_streamed else ()
+    with suppress(LeaseLost):  # it was deleted
+        await runs.finish(turn, run.token, batches, conversation_id=conversation_of(response))
+    return response
+
+
+def _is_queued(event: Event) -> bool:
+    return type(event) is HostedToolEvent and event.type == _QUEUED
+
+
+def _first_events(run: ClaimedRun, *, has_begun: bool) -> list[Event]:
+    """Make the events that come before all others, as far as the log has none of them."""
+    fields = {"response": {**run.turn.response, "status": "in_progress"}}
+    kinds = ["response.created"] if run.last_seq == BEFORE_FIRST else []
+    kinds += [] if has_begun else ["response.in_progress"]
+    return [HostedToolEvent(kind, fields) for kind in kinds]
+
+
+def _final_batch(run: ClaimedRun, events: Sequence[Event], response: Document) -> LoggedBatch:
+    """Make the last batch of a log: these events, and the terminal one."""
+    kind = "response.incomplete" if response["status"] == "cancelled" else "response.failed"
+    ending = HostedToolEvent(kind, {"response": response})
+    return encode_batch(EventBatch(run.last_seq + 1, [*events, ending]))

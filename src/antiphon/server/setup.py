@@ -1,0 +1,92 @@
+"""Setup: everything that one configuration decides."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache, partial
+from typing import Protocol
+
+import msgspec
+from msgspec import structs
+
+from antiphon.config import Config, suggest
+from antiphon.core.client_profile import (
+    ALL_CLIENTS,
+    PROFILES,
+    Overrides,
+    Profile,
+    name_software,
+    resolve_profile,
+)
+from antiphon.engine.compaction import check_compaction_model
+from antiphon.engine.engine import Engine
+from antiphon.engine.routing import Router, make_router
+from antiphon.engine.shared.sharing import check_sharing
+from antiphon.observe.limits import check_limits
+from antiphon.providers.registry import build_providers
+from antiphon.server.auth import Authenticator
+from antiphon.server.body import BodyLimits
+
+
+class SetupMaker(Protocol):
+    """Makes the setups of a process, whose long-lived parts they share."""
+
+    def discover(self, setup: Setup) -> Sequence[str]:
+        """Return the names of the models that providers have listed, and refresh them."""
+
+    async def follow(self, setup: Setup, config: Config) -> Setup:
+        """Make the setup of another configuration; raises `ConfigError`, and then nothing has
+        changed."""
+
+
+class Setup:
+    """One configuration: its engine, its keys, its client profiles and its limits. It does not
+    change: a request uses the one that it began with, from its API key to its last event."""
+
+    def __init__(self, config: Config, engine: Engine, maker: SetupMaker) -> None:
+        """Raises `ConfigError` for settings that cannot be used."""
+        self.config = config
+        self.server = config.server
+        self.engine = engine
+        self.authenticator = Authenticator(config.server.api_keys)
+        self.resolve_profile = make_profile_resolver(config)
+        self.body_limits = msgspec.convert(config.server, BodyLimits, from_attributes=True)
+        self._maker = maker
+
+    def discovered_models(self) -> Sequence[str]:
+        """Return the names of the models that providers have listed; none where that is switched
+        off. They are refreshed in the background."""
+        return self._maker.discover(self) if self.config.discovery.enabled else ()
+
+    async def follow(self, config: Config) -> Setup:
+        """Make the setup of another configuration, which takes the place of this one; raises
+        `ConfigError`, and then nothing has changed."""
+        return await self._maker.follow(self, config)
+
+
+def make_checked_router(config: Config, environment: Mapping[str, str]) -> Router:
+    """Make the router of a configuration; raises `ConfigError` for anything in it that is wrong."""
+    router = make_router(config, build_providers(config, environment))
+    check_compaction_model(config, router)
+    check_limits(config)
+    check_sharing(config)
+    make_profile_resolver(config)  # checks [clients]
+    return router
+
+
+def make_profile_resolver(config: Config) -> Callable[[str, str], Profile]:
+    """Make the function that recognises a client by its headers `originator` and `user-agent`, with
+    the operator's overrides applied.
+
+    Raises `ConfigError` for a [clients] table whose name is no profile."""
+    for name in config.clients:
+        if name not in PROFILES and name != ALL_CLIENTS:
+            problem = f"there is no such profile; {suggest(name, [*PROFILES, ALL_CLIENTS])}"
+            raise config.error_at(("clients", name), problem)
+    overrides = {name: structs.asdict(each) for name, each in config.clients.items()}
+    return lru_cache(maxsize=64)(partial(_resolve, overrides=overrides))
+
+
+def _resolve(originator: str, user_agent: str, overrides: Overrides) -> Profile:
+    profile = resolve_profile(originator, user_agent, overrides)
+    return structs.replace(profile, software=name_software(originator, user_agent))

@@ -1,0 +1,36 @@
+"""State of the page that its requests share: live updates, sign-ins and ended sessions."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+
+from antiphon.config import data_directory
+from antiphon.engine.runtime import Runtime
+from antiphon.server.auth import FailedAttempts
+from antiphon.server.ui.access import ENDED_FILE, EndedSessions
+
+
+class PageState:
+    """What the page of one process keeps, whatever the configuration."""
+
+    def __init__(self, environment: Mapping[str, str] | None, runtime: Runtime) -> None:
+        """`environment` is that of the process; without one, no file is written."""
+        ended = data_directory(environment) / ENDED_FILE if environment else None
+        self.environment = environment or {}
+        """To check a configuration file with."""
+        self.started_at_ms = runtime.now_ms()
+        self.attempts = FailedAttempts(runtime.monotonic)
+        """Requests with a wrong admin key, by address: to the page and to `/metrics`."""
+        self.ended_sessions = EndedSessions(ended, runtime.now)
+        self.stopping = asyncio.Event()
+        """Ends live updates, once it is set."""
+
+    def stop(self) -> None:
+        """End the live updates: the process is shutting down."""
+        self.stopping.set()
+
+    def revoke(self) -> None:
+        """End the live updates of those who had access until now: the admin key has changed."""
+        self.stop()
+        self.stopping = asyncio.Event()

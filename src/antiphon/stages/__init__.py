@@ -1,0 +1,1 @@
+"""The stages between the state machine and the client."""

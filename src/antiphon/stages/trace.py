@@ -1,0 +1,87 @@
+"""Trace stages: the provider's bytes and the client's events, with their times."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from antiphon.core.events import Event
+from antiphon.core.response import Response
+from antiphon.dialects.responses.render import SSEEncoder
+from antiphon.stages.stage import Batch, Stage, terminal
+
+
+class RawTap:
+    """Bytes as they arrived: one blob, with the offset and time of every read."""
+
+    def __init__(self, *, keep: bool, elapsed_ms: Callable[[], float]) -> None:
+        self._keep = keep
+        self._elapsed_ms = elapsed_ms
+        self._pieces: list[bytes] = []
+        self.size = 0
+        self.offsets: list[tuple[int, float]] = []
+        self._kept = (0, 0)
+
+    def keep(self) -> None:
+        """Keep what has arrived so far, whatever `rewind` drops later."""
+        self._kept = (len(self._pieces), self.size)
+
+    def rewind(self) -> None:
+        """Drop what has arrived since `keep`: an attempt that is retried."""
+        pieces, self.size = self._kept
+        del self._pieces[pieces:], self.offsets[pieces:]
+
+    def feed(self, chunk: bytes) -> bytes:
+        if self._keep:
+            self.offsets.append((self.size, self._elapsed_ms()))
+            self._pieces.append(chunk)
+        self.size += len(chunk)
+        return chunk
+
+    @property
+    def blob(self) -> bytes:
+        return b"".join(self._pieces)
+
+
+class TraceStage(Stage):
+    """The outcome of an answer, for the trace."""
+
+    def __init__(self) -> None:
+        self.event_count = 0
+        self.response: Response | None = None
+        """The finished response, once there is one."""
+
+    def on_terminal(self, batch: Batch) -> Batch:
+        self.event_count = batch.event_count
+        ending = terminal(batch.events)
+        if ending is not None:
+            self.response = ending.response
+        return batch
+
+    def close(self, batch: Batch) -> None:
+        self.event_count = batch.event_count
+
+
+class PayloadTraceStage(TraceStage):
+    """The outcome and all events as they were sent; encoded only when the trace is written."""
+
+    def __init__(self, elapsed_ms: Callable[[], float]) -> None:
+        super().__init__()
+        self._elapsed_ms = elapsed_ms
+        self.batches: list[tuple[float, list[Event]]] = []
+
+    def feed(self, batch: Batch) -> Batch:
+        if batch.events:
+            self.batches.append((self._elapsed_ms(), batch.events))
+        return batch
+
+    def encode(self) -> tuple[bytes, list[tuple[int, float]]]:
+        """Encode the events as the client received them, with offset and time of every batch."""
+        encoder = SSEEncoder()
+        pieces: list[bytes] = []
+        offsets: list[tuple[int, float]] = []
+        size = 0
+        for at_ms, events in self.batches:
+            offsets.append((size, at_ms))
+            pieces.append(encoder.feed(events))
+            size += len(pieces[-1])
+        return b"".join(pieces), offsets

@@ -1,0 +1,154 @@
+"""All filters of an answer as one: what passes them, and what they want together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from antiphon.core.deltas import Delta, Text
+from antiphon.core.diagnostic import Code, Diagnostic, ignored
+from antiphon.core.filters.filter import DeltaFilter, FollowUp, RoundEnd, RoundWish
+from antiphon.core.history.steps import MessageStep, TextPart
+from antiphon.core.tools.declaration import ToolChoice
+from antiphon.core.translation.filters import FilterChain
+from antiphon.core.web_search.filter import SearchWish
+from antiphon.core.web_search.rules import SearchRules
+from antiphon.core.web_search.search_call import SearchCall, SearchOutcome
+
+STEP = MessageStep("user", (TextPart("Go on."),))
+
+
+class Mapped(DeltaFilter):
+    """Replaces each text by others."""
+
+    def __init__(self, replace: Callable[[str], str]) -> None:
+        super().__init__()
+        self._replace = replace
+
+    def feed(self, delta: Delta) -> list[Delta]:
+        if not isinstance(delta, Text):
+            return [delta]
+        return [Text(letter) for letter in self._replace(delta.text)]
+
+
+class Holding(DeltaFilter):
+    """Holds back all text, and wants a further round each time."""
+
+    def __init__(self, *, required: bool = False, choice: ToolChoice | None = None) -> None:
+        super().__init__()
+        self._required = required
+        self.finals: list[bool] = []
+        self._choice = choice
+        self._held: list[Delta] = []
+
+    def feed(self, delta: Delta) -> list[Delta]:
+        self._held.append(delta)
+        return []
+
+    def close(self, *, final: bool) -> RoundEnd:
+        self.finals.append(final)
+        follow_up = FollowUp(steps=(STEP,), tool_choice=self._choice)
+        return RoundEnd(wish=RoundWish(follow_up, self._required))
+
+    def give_up(self) -> list[Delta]:
+        held, self._held = self._held, []
+        return held
+
+
+class Searching(DeltaFilter):
+    """Wants so many searches, one after the other."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__()
+        self._calls = tuple(
+            SearchCall(call_id=f"call_{number}", arguments="{}", queries=(), rules=SearchRules())
+            for number in range(count)
+        )
+
+    def feed(self, delta: Delta) -> list[Delta]:
+        return [delta]
+
+    def close(self, *, final: bool) -> RoundEnd:
+        return RoundEnd(wish=self._wish())
+
+    def _wish(self) -> SearchWish | None:
+        return SearchWish(self._calls, self._settle) if self._calls else None
+
+    def _settle(self, outcome: SearchOutcome) -> RoundEnd:
+        done, *rest = self._calls
+        self._calls = tuple(rest)
+        return RoundEnd([Text(done.call_id)], self._wish())
+
+
+def feed_first(chain: FilterChain, delta: Delta) -> None:
+    """Feed a delta to the first filter of the request."""
+    chain.feeds[0](delta)
+
+
+def test_only_the_first_filter_that_wants_a_round_is_closed_as_final() -> None:
+    first, second = Holding(), Holding()
+    chain = FilterChain([first, second], [])
+    feed_first(chain, Text("a"))
+    assert chain.close() == []
+    assert (first.finals, second.finals) == ([True], [False])
+    assert chain.wants_more
+
+
+def test_filters_that_get_no_further_round_give_up() -> None:
+    chain = FilterChain([Holding(), Mapped(str.upper)], [])
+    feed_first(chain, Text("a"))
+    assert chain.close_for_good() == [Text("A")]
+    assert not chain.wants_more
+
+
+def test_giving_up_releases_what_earlier_rounds_held_back() -> None:
+    chain = FilterChain([Holding(), Mapped(str.upper)], [])
+    feed_first(chain, Text("a"))
+    assert (chain.close(), chain.give_up()) == ([], [Text("A")])
+
+
+def test_the_wishes_of_all_filters_become_one_follow_up() -> None:
+    chain = FilterChain([Holding(), Holding(choice=ToolChoice("none"))], [])
+    chain.close()
+    assert chain.follow_up == FollowUp(steps=(STEP, STEP), tool_choice=ToolChoice("none"))
+
+
+def test_a_round_is_required_if_one_of_the_filters_that_want_it_requires_it() -> None:
+    for required in (False, True):
+        chain = FilterChain([Holding(), Holding(required=required)], [])
+        chain.close()
+        assert chain.requires_round is required
+        chain.give_up()
+        assert not chain.wants_more
+        assert not chain.requires_round
+
+
+def test_searches_are_settled_in_order() -> None:
+    chain = FilterChain([Searching(0), Searching(2), Searching(1)], [])
+    chain.close()
+    assert [call.call_id for call in chain.searches] == ["call_0", "call_1", "call_0"]
+    assert chain.settle_search(SearchOutcome()) == [Text("call_0")]
+    assert chain.settle_search(SearchOutcome()) == [Text("call_1")]
+    assert [call.call_id for call in chain.searches] == ["call_0"]
+    assert chain.wants_more
+    assert chain.settle_search(SearchOutcome()) == [Text("call_0")]
+    assert (chain.searches, chain.wants_more) == ((), False)
+
+
+class Reporting(DeltaFilter):
+    """Reports each text."""
+
+    def feed(self, delta: Delta) -> list[Delta]:
+        self.diagnostics = (*self.diagnostics, ignored(Code.ANSWER_EMPTY, "output", "Empty."))
+        return [delta]
+
+
+def test_diagnostics_of_all_filters_are_taken_once() -> None:
+    first, second = Reporting(), Reporting()
+    diagnostics: list[Diagnostic] = []
+    chain = FilterChain([first, second], diagnostics)
+    feed_first(chain, Text("a"))
+    second.feed(Text("a"))
+    for _ in range(2):
+        chain.close()
+        assert [note.code for note in diagnostics] == [Code.ANSWER_EMPTY] * 2
+    assert (first.diagnostics, second.diagnostics) == ((), ())
