@@ -5,6 +5,17 @@ BIN := .venv/bin
 install = { $(PYTHON) -m pip --python $(1)/bin/python install --disable-pip-version-check --progress-bar off $(2) \
 	|| touch $(1)/failed; } | while read -r verb rest; do case "$$verb" in \
 	Collecting | Downloading | Installing) echo "  $$verb $$rest" ;; esac; done; ! rm $(1)/failed 2> /dev/null
+# Refuses a Python that is missing or too old, or has no pip, before anything is created or downloaded.
+GOAL := $(firstword $(MAKECMDGOALS))
+require_python = $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2> /dev/null || { \
+	found=$$($(PYTHON) --version 2>&1 | sed -n 's/^Python \([0-9.]*\).*/\1/p'); \
+	echo "Antiphon needs Python 3.11 or newer; $(PYTHON) is $${found:-not installed}." >&2; \
+	for each in python3.14 python3.13 python3.12 python3.11; do if $$each -c '' 2> /dev/null; then \
+		echo "Run: make $(GOAL) PYTHON=$$each" >&2; exit 1; fi; done; \
+	echo "Install a newer Python, then run: make $(GOAL) PYTHON=/path/to/python3" >&2; \
+	echo "Or let uv install one: uv tool install --python 3.13 . && antiphon serve" >&2; exit 1; }; \
+	$(PYTHON) -m pip --version > /dev/null 2>&1 || { \
+	echo "$(PYTHON) has no pip. Install it (on Debian and Ubuntu: apt install python3-pip), or choose another Python with PYTHON=…" >&2; exit 1; }
 # Suites that `make postgres` runs on PostgreSQL; the default run has most of them on SQLite.
 LIFECYCLE := $(patsubst %,tests/e2e/test_%.py,resume conversations openai_sdk_lifecycle lifecycle_validation \
 	state_survives references websocket agents_sdk shutdown client_disconnect) \
@@ -105,8 +116,10 @@ clean: ## remove .venv, .clients, caches and reports
 
 # A stamp that is older than pyproject.toml means that the environment must be created again.
 .venv/runtime: pyproject.toml
+	@$(require_python)
 	@echo "creating .venv with $(PYTHON): once, and again when pyproject.toml changes"
-	@$(PYTHON) -m venv --without-pip .venv
+	@# Without its stamp, .venv was left by a failure, perhaps of another Python: it is replaced.
+	@$(PYTHON) -m venv $(if $(wildcard .venv/runtime),,--clear) --without-pip .venv
 	@$(call install,.venv,--editable .)
 	@touch $@
 .venv/dev: .venv/runtime

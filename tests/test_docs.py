@@ -291,6 +291,16 @@ def make_anchor(heading: str) -> str:
 
 
 @table("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_no_page_installs_antiphon_from_an_index(page: Path) -> None:
+    """There is no such package, and somebody else could register the name."""
+    text = page.read_text(encoding="utf-8")
+    from_index = (
+        r"(?:pip3?|pipx|uv tool|uv pip) install ['\"]?antiphon\b|uvx antiphon|pull antiphon"
+    )
+    assert re.findall(from_index, text) == []
+
+
+@table("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_link_resolves(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     dead = []

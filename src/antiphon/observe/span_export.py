@@ -44,8 +44,9 @@ def start_spans(
     except ImportError as error:
         raise config.error_at(
             ("otel", "endpoint"),
-            "spans need the OpenTelemetry SDK, which is not installed: run"
-            " `pip install 'antiphon[otel]'`, or remove [otel]",
+            "spans need the OpenTelemetry SDK, which is not installed: install the packages"
+            " opentelemetry-sdk and opentelemetry-exporter-otlp-proto-http into Antiphon's"
+            " environment, or remove [otel]",
         ) from error
     accounting.new_context = partial(take_over, new_bytes=runtime.new_nonce)
     accounting.observers.append(export.observe)

@@ -185,6 +185,9 @@ def import_redis() -> Any:
         import redis
         import redis.asyncio
     except ImportError:
-        message = "[shared] url needs the package redis: pip install 'antiphon[redis]'"
+        message = (
+            "[shared] url needs the package redis: install it into Antiphon's environment"
+            " (pip install redis)"
+        )
         raise ConfigError(message) from None
     return redis

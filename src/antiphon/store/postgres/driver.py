@@ -25,8 +25,8 @@ def import_asyncpg() -> Any:
         import asyncpg
     except ImportError:
         raise StoreError(
-            "A PostgreSQL store needs the package asyncpg. Install it: pip install"
-            " 'antiphon[postgres]'."
+            "A PostgreSQL store needs the package asyncpg. Install it into Antiphon's environment:"
+            " pip install asyncpg."
         ) from None
     return asyncpg
 
