@@ -218,7 +218,7 @@ async def test_the_store_has_the_turn_and_no_key(tmp_path: Path) -> None:
     [
         {"input": PROMPT, "temperature": PROMPT},
         {"input": PROMPT, "tools": PROMPT},
-        {"input": [{"role": PROMPT, "content": PROMPT}]},
+        {"input": [{"role": "narrator", "content": PROMPT}]},
         {"input": PROMPT, "previous_response_id": "resp_unknown"},
         {"input": PROMPT, "background": True, "store": False},
         {"input": {PROMPT: 1}},
@@ -227,7 +227,7 @@ async def test_the_store_has_the_turn_and_no_key(tmp_path: Path) -> None:
 async def test_a_rejected_request_leaves_no_prompt_in_log_or_trace(
     tmp_path: Path, body: dict[str, Any]
 ) -> None:
-    """The error may quote a value to its sender; log and trace must not."""
+    """A message may name a value that has to be one of a list (a role, a type); never a text."""
     async with gateway_to(tmp_path, streaming(*STOP)) as gateway:
         await post_request(gateway, {"model": "m", **body})
     assert find_canaries((PROMPT,), render_log(gateway.log)) == []

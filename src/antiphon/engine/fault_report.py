@@ -1,8 +1,9 @@
 """Fault report: what an operator reads of a failure in log and trace.
 
-A provider's words, and the text of an unexpected exception, may quote the request, the answer or a
-secret. They are kept without those, and cut to 2 kB, whether payloads are kept or not. An error of
-the network is explained with the error number of the operating system.
+A provider's words, and the text of an unexpected exception, may quote the request, the response or
+a secret. They are kept without those, and cut to 2 kB, whether payloads are kept or not. Our own
+messages name fields, tools and models: only secrets are removed from them. An error of the network
+is explained with the error number of the operating system.
 """
 
 from __future__ import annotations
@@ -39,12 +40,22 @@ class FaultReport(Struct, frozen=True, kw_only=True):
 
 
 def clean_text(text: str, redactor: Redactor, texts: RequestTexts) -> str:
-    """Return a text without secrets and quotes of the request, cut to 2 kB."""
+    """Return what a provider wrote without secrets and quotes of the request, cut to 2 kB."""
     was_cut = len(text) >= TEXT_LIMIT
     cleaned = redactor.redact_text(remove_quotes(text[:TEXT_LIMIT], texts))
     if was_cut:
         cleaned = cleaned[: max(0, len(cleaned) - _MARGIN)]
-    return cleaned.encode("utf-8", "replace")[:MAX_BYTES].decode("utf-8", "ignore").strip()
+    return _cut(cleaned)
+
+
+def clean_own_text(text: str, redactor: Redactor) -> str:
+    """Return a message of the gateway without secrets, cut to 2 kB. It is not searched for quotes:
+    the names that it repeats are what it is about."""
+    return _cut(redactor.redact_text(text))
+
+
+def _cut(text: str) -> str:
+    return text.encode("utf-8", "replace")[:MAX_BYTES].decode("utf-8", "ignore").strip()
 
 
 def log_fields(fault: ProviderFault) -> dict[str, Any]:
@@ -64,7 +75,10 @@ def report_fault(
     if is_bug(fault):
         return _report_bug(fault, redactor, texts)
     text = locate_fault(fault, provider) if provider else fault.message or fault.original
-    reason = clean_text(text, redactor, texts)
+    if _is_of_network(fault):
+        reason = clean_own_text(text, redactor)
+    else:
+        reason = clean_text(text, redactor, texts)
     upstream = {
         "upstream_code": fault.upstream.code,
         "upstream_request_id": fault.upstream.request_id,
@@ -123,8 +137,13 @@ def _find_error_number(error: BaseException) -> int | None:
 
 def locate_fault(fault: ProviderFault, provider: Provider) -> str:
     """Return the text of a fault; of one that the network caused, with provider and address."""
-    if fault.type not in (FaultType.connection, FaultType.timeout) or fault.status is not None:
+    if not _is_of_network(fault):
         return fault.message or fault.original
     if provider.spec.in_process:
         return f"{provider.name}: {fault.message}"
     return f"{provider.name}: {fault.message} at {provider.address}"
+
+
+def _is_of_network(fault: ProviderFault) -> bool:
+    """Whether the gateway found the fault itself, without a word of the provider."""
+    return fault.type in (FaultType.connection, FaultType.timeout) and fault.status is None

@@ -14,7 +14,7 @@ from antiphon.core.items import Document
 from antiphon.core.request import Request
 from antiphon.dialects.client_dialect import ClientDialect, Problem
 from antiphon.dialects.responses.client import RESPONSES
-from antiphon.engine.fault_report import clean_text, is_bug, report_fault
+from antiphon.engine.fault_report import clean_own_text, is_bug, report_fault
 from antiphon.engine.services import Caller, Services
 from antiphon.errors import AntiphonError, InvalidRequest, UpstreamError
 from antiphon.server.body import (
@@ -147,8 +147,9 @@ class Exchange:
         services.emit(Entry(event, "error", {"request_id": request_id, **report.facts}))
 
     def _record_rejection(self, problem: Problem) -> None:
-        """Record the request and its problem in the trace, without what that quotes of it."""
-        services, caller, texts = self.services, self.caller, self.texts()
+        """Record the request and its problem in the trace."""
+        services = self.services
+        caller = self.caller
         record = services.tracer.record
         code = problem.code or problem.kind
         record(
@@ -165,8 +166,8 @@ class Exchange:
             TraceError(
                 request_id=caller.request_id,
                 code=code,
-                message=clean_text(problem.message, services.redactor, texts),
-                param=clean_text(problem.param or "", services.redactor, texts) or None,
+                message=clean_own_text(problem.message, services.redactor),
+                param=clean_own_text(problem.param or "", services.redactor) or None,
             )
         )
         if services.accounting.on_rejected is not None:

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from antiphon.core.faults.classify import classify
 from antiphon.core.faults.fault import internal_fault, timeout_fault
-from antiphon.engine.fault_report import MAX_BYTES, clean_text, is_bug, log_fields, report_fault
+from antiphon.engine.fault_report import (
+    MAX_BYTES,
+    clean_own_text,
+    clean_text,
+    is_bug,
+    log_fields,
+    report_fault,
+)
 from antiphon.store.quoted_text import RequestTexts, read_texts
 from antiphon.store.redact import Redactor
 
@@ -38,6 +45,15 @@ def test_a_body_without_a_message_is_reported_as_it_is() -> None:
 def test_quotes_and_secrets_are_removed() -> None:
     text = "key-of-alice may not ask where is my grandmother"
     assert clean_text(text, REDACTOR, ASKED) == "«redacted» may not ask «request text»"
+
+
+def test_our_own_words_are_not_searched_for_quotes() -> None:
+    asked = read_texts(b'{"input": "the total timeout expired, and no key-of-alice helps"}')
+    assert report_fault(timeout_fault("total"), REDACTOR, asked).reason == (
+        "the total timeout expired"
+    )
+    text = "the total timeout expired for key-of-alice"
+    assert clean_own_text(text, REDACTOR) == "the total timeout expired for «redacted»"
 
 
 def test_a_text_is_cut_at_a_whole_character() -> None:

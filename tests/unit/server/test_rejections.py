@@ -39,13 +39,20 @@ async def test_a_rejected_request_leaves_its_model_error_and_status(tmp_path: Pa
         ),
         (
             {"model": "private words " * 15 + "!", "input": ""},
-            "The model '«request text» !' does not exist. GET /v1/models lists the models.",
+            f"The model '{'private words ' * 15}!' does not exist."
+            " GET /v1/models lists the models.",
+        ),
+        (
+            {"model": "echo/echo", "input": "", "tools": [{"type": "file_search_2024"}]},
+            "Tool 'file_search_2024' cannot be run: the tool type 'file_search_2024' is unknown,"
+            " and echo/echo does not run it either. Remove the tool, or have it left out: set"
+            ' `hosted_tools` in [compatibility] of the gateway to "ignore".',
         ),
     ],
-    ids=["a name", "longer than a name"],
+    ids=["a name", "a long name", "an unknown tool"],
 )
-async def test_the_sentence_about_an_unknown_model_names_it_as_the_row_does(
-    tmp_path: Path, body: dict[str, str], message: str
+async def test_the_sentence_about_a_rejected_name_has_the_name(
+    tmp_path: Path, body: dict[str, object], message: str
 ) -> None:
     path = tmp_path / "trace.db"
     config = structs.replace(echo_config(), trace=TraceConfig(path=str(path)))
