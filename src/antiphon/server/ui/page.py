@@ -35,6 +35,7 @@ _API: tuple[tuple[str, Mapping[str, PageEndpoint]], ...] = (
     ("/ui/api/live", {"GET": live.stream_changes}),
     ("/ui/api/requests", {"GET": requests.list_page}),
     ("/ui/api/requests/([^/]+)", {"GET": requests.show_request}),
+    ("/ui/api/requests/([^/]+)/result", {"GET": requests.show_result}),
     ("/ui/api/requests/([^/]+)/streams", {"GET": requests.show_streams}),
     ("/ui/api/choices", {"GET": requests.show_choices}),
     ("/ui/api/usage", {"GET": usage.show_usage}),

@@ -6,11 +6,14 @@ import re
 from codecs import getincrementaldecoder
 from datetime import UTC, datetime
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from antiphon.errors import InvalidRequest
+from antiphon.observe.result import read_result
+from antiphon.observe.verdict import explain
 from antiphon.server.endpoints.query import Query
 from antiphon.server.http import HTTPResponse, json_response
 from antiphon.server.ui.page_request import PageRequest
@@ -23,6 +26,7 @@ from antiphon.store.trace.listing import (
     read_request,
     read_streams,
 )
+from antiphon.store.trace.reader import read_detail
 from antiphon.store.trace.rows import (
     TraceAttempt,
     TraceFinish,
@@ -85,6 +89,21 @@ async def show_streams(request: PageRequest) -> HTTPResponse:
     read = partial(read_streams, id=request.id)
     streams: list[TraceStream] = await request.read_trace(read, [])
     return json_response({"streams": [_describe_stream(each) for each in streams]})
+
+
+async def show_result(request: PageRequest) -> HTTPResponse:
+    """What the client of one request received, and the verdict if that is a failure or odd."""
+    return json_response(await request.read_trace(partial(_explain, id=request.id), {}))
+
+
+def _explain(path: Path, id: str) -> dict[str, Any]:
+    """Read the rows and the events of a request, and judge them. Called in a thread."""
+    detail = read_detail(path, id)
+    if detail is None:
+        return {}
+    events = next((each for each in detail.streams if each.kind == "transformed"), None)
+    result = read_result(events.blob) if events else None
+    return {"result": result, "verdict": explain(detail, result)}
 
 
 async def _wait_for_end(request: PageRequest) -> None:

@@ -166,7 +166,7 @@ def read_detail(path: Path, id: str) -> TraceDetail | None:
     with convert_errors(path), closing(connect_reader(path)) as connection:
         by_response = connection.execute(_BY_RESPONSE, (id,)).fetchone()
         rows = list(_read_rows(connection, _ROWS_WITH_BLOBS, by_response[0] if by_response else id))
-    return _build_detail(rows) if rows else None
+    return build_detail(rows) if rows else None
 
 
 def read_losses(path: Path) -> TraceLoss:
@@ -188,7 +188,7 @@ def _read_rows(connection: sqlite3.Connection, query: str, *values: str) -> Iter
 
 
 def _summarize(request: TraceRequest, connection: sqlite3.Connection) -> TraceSummary:
-    detail = _build_detail(list(_read_rows(connection, _ROWS, request.request_id)))
+    detail = build_detail(list(_read_rows(connection, _ROWS, request.request_id)))
     return TraceSummary(
         request=request,
         attempts=len(detail.attempts),
@@ -199,7 +199,8 @@ def _summarize(request: TraceRequest, connection: sqlite3.Connection) -> TraceSu
     )
 
 
-def _build_detail(rows: list[TraceRow]) -> TraceDetail:
+def build_detail(rows: list[TraceRow]) -> TraceDetail:
+    """Sort the rows of one request by kind."""
     return TraceDetail(
         request=_last(rows, TraceRequest),
         attempts=tuple(_select(rows, TraceAttempt)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -129,3 +130,17 @@ async def test_no_list_and_no_detail_has_payloads(tmp_path: Path) -> None:
             response = await ask(opened, f"/ui/api/{path}")
             assert isinstance(response.body, bytes)
             assert b"payload-canary" not in response.body
+
+
+async def test_the_result_has_the_output_and_the_verdict(tmp_path: Path) -> None:
+    item = {"type": "function_call", "name": "run", "arguments": "{}"}
+    tool = {"type": "function", "name": "run", "parameters": {"required": ["cmd"]}}
+    response = {"status": "completed", "output": [item], "tools": [tool]}
+    event = json.dumps({"type": "response.completed", "response": response})
+    events = stream("q1", f"data: {event}\n\n".encode(), "transformed", offsets=[(0, NOW_MS)])
+    async with traced_application(tmp_path, request("q1"), events, finish("q1")) as opened:
+        found = await ask_json(opened, "requests/q1/result")
+        assert await ask_json(opened, "requests/q2/result") == {}
+    assert found["result"]["items"] == [item]
+    assert found["result"]["calls"][0]["check"] == "invalid"
+    assert found["verdict"]["cause"] == "model"
