@@ -45,6 +45,9 @@ WITHOUT_UNIT_TEST: Mapping[str, str] = {
     "providers/claude.py": "data only, checked by tests/contract/test_native_model_requests.py",
     "providers/open_model.py": "data only, checked by tests/contract/test_hosted_model_requests.py",
     "store/admin/tables.py": "types only",
+    "store/call_states.py": "types only",
+    "store/postgres/call_states.py": "checked by tests/contract/test_store_call_states.py",
+    "store/sqlite/call_states.py": "checked by tests/contract/test_store_call_states.py",
     "store/postgres/conversation_schema.py": "statements, run by tests/contract/test_store.py",
 }
 

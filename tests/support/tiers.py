@@ -33,7 +33,8 @@ CHECK_ONLY: Mapping[str, str] = {
         e2e/test_canaries_round.py e2e/test_codex_dialects.py e2e/test_codex_requests.py
         e2e/test_compaction.py e2e/test_files.py e2e/test_openai_sdk_lifecycle.py
         e2e/test_references.py e2e/test_rounds_dialects.py e2e/test_rounds_mixed.py
-        e2e/test_state_survives.py e2e/test_vision.py e2e/test_web_search_native.py
+        e2e/test_state_formats.py e2e/test_state_survives.py e2e/test_vision.py
+        e2e/test_web_search_native.py
         e2e/test_attempts_commit.py e2e/test_attempts_keys.py e2e/test_canaries.py
         e2e/test_refusals.py e2e/test_reported_settings.py e2e/test_upstream_disconnects.py
         e2e/test_upstream_framing.py open_responses/test_websocket_and_compaction.py

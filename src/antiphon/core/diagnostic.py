@@ -52,6 +52,7 @@ class Code(StrEnum):
     CALL_DROPPED = "call.dropped"
     CALL_DEGRADED = "call.degraded"
     CALL_INVALID = "call.invalid"
+    CALL_STATE_LOST = "call.state_lost"
     ANSWER_REMINDED = "answer.reminded"
     ANSWER_EMPTY = "answer.empty"
     USAGE_ESTIMATED = "usage.estimated"

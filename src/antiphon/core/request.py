@@ -51,6 +51,10 @@ class Request(Struct, frozen=True, kw_only=True):
     stream_options: Document | None = None
     store: bool = True
     background: bool = False
+    state_carrier: Literal["items", "store", "call_ids"] = "items"
+    """How the provider's state comes back with the history: in reasoning items that the client
+    returns; or by the ids of calls, if it returns nothing else: from the store, or within the ids,
+    for a client that wants nothing stored."""
     include: frozenset[str] = frozenset()
 
     tools: tuple[Document, ...] = ()

@@ -28,7 +28,7 @@ from antiphon.engine.report import AttemptReport
 from antiphon.engine.routing import Target
 from antiphon.engine.services import Prepared, Services
 from antiphon.engine.tracing import RunTrace
-from antiphon.engine.turns import SaveTurn
+from antiphon.engine.turns import SaveTurn, keep_call_states
 from antiphon.errors import AntiphonError
 from antiphon.stages.log import Entry
 from antiphon.stages.pipeline import Pipeline, build_pipeline
@@ -223,6 +223,9 @@ class Answer:
             events = [*events, *batch.events]
         self.fault = translation.fault or pipeline.fault
         self.diagnostics = batch.diagnostics
+        ending = terminal(events)
+        if isinstance(ending, Completed | Incomplete):
+            await self._keep_call_states(ending.response)
         if batch.to_save is not None:
             clock = self._services.runtime.monotonic
             began = clock()
@@ -259,6 +262,17 @@ class Answer:
             for diagnostic in self._translation.diagnostics:
                 self.add_diagnostic(diagnostic)
             self._translation.diagnostics.clear()
+
+    async def _keep_call_states(self, response: Response) -> None:
+        """Keep the provider's state for a client that returns nothing but the ids of calls."""
+        request = self._prepared.request
+        if request.state_carrier == "items":
+            return
+        services = self._services
+        owner = self._prepared.caller.client
+        lost = await keep_call_states(request, response, services.store, services.sealer, owner)
+        if lost is not None:
+            self.add_diagnostic(lost)
 
     async def _save(self, response: Response, events: list[Event]) -> list[Event]:
         """Store the turn before its terminal event is sent. A good answer stays good if the store

@@ -1,13 +1,19 @@
-"""The stored history that a request continues: a chain of responses, or a conversation."""
+"""The stored history that a request continues: a chain of responses, or a conversation; and the
+state that is kept of calls, for a client that returns nothing but their ids."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from msgspec import structs
+
+from antiphon.core.history.call_state import calls_without_state, restore_states, unpack
+from antiphon.core.history.capsule import Sealer
 from antiphon.core.history.known_calls import reject_unknown_calls
 from antiphon.core.items import Document
 from antiphon.core.request import Request
+from antiphon.errors import StoreError
 from antiphon.store.chain import TurnSource, build_history, without_truncated_calls
 from antiphon.store.conversation import (
     ConversationStore,
@@ -15,6 +21,7 @@ from antiphon.store.conversation import (
     load_conversation,
     load_items_before,
 )
+from antiphon.store.store import Store
 
 _LARGE_ITEMS = 300
 _LARGE_CHARS = 256 * 1024
@@ -64,6 +71,23 @@ async def load_history(
     stored = (item for turn in chain for item in (*turn.input, *turn.output))
     reject_unknown_calls((*before, *stored), request.input)
     return History([*without_truncated_calls(before), *build_history(chain)], is_cut)
+
+
+async def restore_call_states(
+    request: Request, store: Store, sealer: Sealer, client: str
+) -> Request:
+    """Return the request with the state that was kept of its calls."""
+    if request.state_carrier == "items" or not (wanted := calls_without_state(request.input)):
+        return request
+    try:
+        found = await store.call_states.load(wanted, client=client)
+    except StoreError:
+        return request  # it can be served without the state
+    states = {call: unpack(sealer.open(client, text)) for call, text in found.items()}
+    known = {call: state for call, state in states.items() if state is not None}
+    return (
+        structs.replace(request, input=restore_states(request.input, known)) if known else request
+    )
 
 
 def _texts(items: Iterable[Document]) -> Iterator[str]:

@@ -24,7 +24,7 @@ from antiphon.core.request import Request
 from antiphon.core.response import Response
 from antiphon.dialects.responses.create_response import create_response
 from antiphon.engine.compaction import compact_context
-from antiphon.engine.history import NO_HISTORY, History, load_history
+from antiphon.engine.history import NO_HISTORY, History, load_history, restore_call_states
 from antiphon.engine.media.image_description import DescribeImages
 from antiphon.engine.media.pdf_text import ReadPDFs
 from antiphon.engine.routing import Router, Target
@@ -115,6 +115,10 @@ class Preparer:
         turns = turns or self._services.store
         if not has_only_messages(request.input):
             request = await resolve_references(request, turns, caller.client)
+            services = self._services
+            request = await restore_call_states(
+                request, services.store, services.sealer, caller.client
+            )
         if request.previous_response_id is None and request.conversation is None:
             return request, NO_HISTORY
         conversations = self._services.store.conversations

@@ -6,6 +6,7 @@ from collections.abc import Collection
 from typing import Protocol
 
 from antiphon.core.items import Document
+from antiphon.store.call_states import CallStates
 from antiphon.store.conversation import ConversationStore
 from antiphon.store.run_log import RunStore
 from antiphon.store.turn import Clock, StoreLimits, Turn, decode_turn, encode_turn
@@ -36,6 +37,10 @@ class Store(Protocol):
     @property
     def usage(self) -> UsageTable:
         """Return the usage of clients, in the same database."""
+
+    @property
+    def call_states(self) -> CallStates:
+        """Return the state of providers by call."""
 
     async def check(self) -> None:
         """Raise `StoreError` if a turn could not be saved now."""

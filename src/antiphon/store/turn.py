@@ -60,6 +60,8 @@ class StoreLimits(Struct, frozen=True, kw_only=True):
     """Maximum number of items in the history of a request: a chain, or a conversation."""
     max_history_bytes: int = 64 * 1024 * 1024
     """Maximum size of this history as JSON."""
+    max_call_states: int = 10_000
+    """Maximum number of calls of one client whose state is kept."""
     log_ttl_s: int = 3600
     """How long the event log of a response is kept after its end."""
 

@@ -8,7 +8,7 @@ adds steps.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from msgspec import structs
 
@@ -203,7 +203,8 @@ def _read_states(value: Any) -> Iterator[ReasoningState]:
     """Provider state that was not sealed: signatures of another server of the client's format."""
     for state in mappings(value):
         if scheme := string(state.get("scheme")):
-            yield ReasoningState(scheme, state.get("value"), "block")
+            attach: Literal["block", "tool"] = "tool" if state.get("attach") == "tool" else "block"
+            yield ReasoningState(scheme, state.get("value"), attach)
 
 
 def _read_texts(value: Any) -> Iterator[str]:

@@ -57,7 +57,7 @@ class ParameterRow(Struct, frozen=True):
 _HANDLED = """
     model input instructions previous_response_id conversation stream stream_options store
     background include tools tool_choice text.format reasoning.effort context_management type
-    generate stream_id
+    generate stream_id state_carrier
 """.split()
 
 _ECHOED = """

@@ -16,11 +16,14 @@ from antiphon.core.items import (
     ShellCall,
     ToolSearchCall,
 )
+from antiphon.dialects.chat.client_call_ids import SealedStates, write_call_id
 
 
 class Call(NamedTuple):
     """A call that this format can show."""
 
+    item: str
+    """The id of its item."""
     call_id: str
     name: str
     arguments: str
@@ -31,11 +34,12 @@ class Call(NamedTuple):
         """The member that holds the arguments."""
         return "arguments" if self.kind == "function" else "input"
 
-    def render(self, arguments: str | None = None) -> Document:
-        """Render the call; `arguments` replaces those of the call."""
+    def render(self, sealed: SealedStates, arguments: str | None = None) -> Document:
+        """Render the call; its id carries the sealed states, and `arguments` replaces those of the
+        call."""
         given = self.arguments if arguments is None else arguments
         return {
-            "id": self.call_id,
+            "id": write_call_id(self.call_id, self.item, sealed),
             "type": self.kind,
             self.kind: {"name": self.name, self.member: given},
         }
@@ -44,18 +48,18 @@ class Call(NamedTuple):
 def read_call(item: Item) -> Call | None:
     """Read the call in an output item; None if it is another item."""
     match item:
-        case FunctionCall(call_id=call_id, name=name, arguments=arguments):
-            return Call(call_id, name, arguments or _if_done(item.status))
-        case CustomToolCall(call_id=call_id, name=name, input=given):
-            return Call(call_id, name, given, "custom")
-        case ShellCall(call_id=call_id, action=action):
-            return Call(call_id, "shell", _encode(action))
-        case LocalShellCall(call_id=call_id, action=action):
-            return Call(call_id, "local_shell", _encode(action))
-        case ApplyPatchCall(call_id=call_id, operation=operation):
-            return Call(call_id, "apply_patch", _encode({"operation": operation}))
-        case ToolSearchCall(call_id=call_id, arguments=arguments):
-            return Call(call_id, "tool_search", _encode(arguments))
+        case FunctionCall(id=item_id, call_id=call_id, name=name, arguments=arguments):
+            return Call(item_id, call_id, name, arguments or _if_done(item.status))
+        case CustomToolCall(id=item_id, call_id=call_id, name=name, input=given):
+            return Call(item_id, call_id, name, given, "custom")
+        case ShellCall(id=item_id, call_id=call_id, action=action):
+            return Call(item_id, call_id, "shell", _encode(action))
+        case LocalShellCall(id=item_id, call_id=call_id, action=action):
+            return Call(item_id, call_id, "local_shell", _encode(action))
+        case ApplyPatchCall(id=item_id, call_id=call_id, operation=operation):
+            return Call(item_id, call_id, "apply_patch", _encode({"operation": operation}))
+        case ToolSearchCall(id=item_id, call_id=call_id, arguments=arguments):
+            return Call(item_id, call_id, "tool_search", _encode(arguments))
     return None
 
 

@@ -36,7 +36,7 @@ class ChatClient:
         return ChatRenderer(request, profile)
 
     def whole(self, response: Response, request: Request, profile: Profile) -> bytes:
-        return render_whole(response, profile)
+        return render_whole(response, request, profile)
 
     def failure(self, response: Response) -> ErrorReply:
         """A message that broke off would look like a whole one."""

@@ -60,6 +60,7 @@ def parse_chat(raw: Document, *, is_large: bool = False) -> Request:
         unknown_more=more,
         input=read_messages(fields["messages"], "messages"),
         store=fields.get("store") is True,
+        state_carrier="call_ids" if fields.get("store") is False else "store",
         tools=tuple(_read_tools(fields)),
         tool_choice=_read_tool_choice(fields),
         max_output_tokens=_read_max_tokens(fields),

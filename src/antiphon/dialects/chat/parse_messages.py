@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
+from antiphon.core.history.capsule import is_capsule
 from antiphon.core.items import Document
+from antiphon.dialects.chat.client_call_ids import CallKey, read_call_id
+from antiphon.dialects.chat.reasoning_state import SIGNATURE
 from antiphon.dialects.validate import (
     Readers,
     any_object,
@@ -35,6 +38,16 @@ def read_messages(value: Any, param: str) -> tuple[Document, ...]:
     )
 
 
+class _Call(NamedTuple):
+    """A call, and the reasoning items that came with it."""
+
+    item: Document
+    before: Sequence[Document] = ()
+    """Directly in front of it."""
+    before_text: Sequence[Document] = ()
+    """In front of the text that precedes it."""
+
+
 class _Thread:
     """The messages of one request, in order: a result finds the call that it belongs to."""
 
@@ -58,34 +71,44 @@ class _Thread:
         return _read_message(role, message, param)
 
     def _read_assistant(self, message: Document, param: str) -> Iterator[Document]:
-        yield from _read_reasoning(message)
+        """Read the state of each call from where the client has it, the most exact source first."""
+        states = [*_sealed_states(message.get("reasoning_details"))]
+        calls = [*self._read_calls(message.get("tool_calls"), f"{param}.tool_calls")]
+        if states:
+            calls = [_Call(call.item) for call in calls]
+        states += [state for call in calls for state in call.before_text]
+        carried = [state for call in calls for state in call.before]
+        yield from _join_reasoning(_reasoning_text(message), states, carried)
         parts = [*_assistant_parts(message, param)]
         if parts:
             yield {"type": "message", "role": "assistant", "content": parts}
-        calls = message.get("tool_calls")
-        if calls is not None:
-            for call in list_of(_check_call)(calls, f"{param}.tool_calls"):
-                yield self._read_call(call)
+        for call in calls:
+            yield from call.before
+            yield call.item
         if message.get("function_call") is not None:
             yield self._read_function_call(message["function_call"], f"{param}.function_call")
 
-    def _read_call(self, call: Document) -> Document:
+    def _read_calls(self, calls: Any, param: str) -> Iterator[_Call]:
+        """Read calls, each with the reasoning items that its id or its extra content carries."""
+        for call in list_of(_check_call)(calls, param) if calls is not None else ():
+            key = read_call_id(call["id"])
+            signature = _signature(call)
+            before = [*map(_sealed, key.sealed.before)] if signature is None else [signature]
+            before_text = [*map(_sealed, key.sealed.before_text)]
+            yield _Call(self._read_call(call, key), before, before_text)
+
+    def _read_call(self, call: Document, key: CallKey) -> Document:
+        identity: Document = {"call_id": key.call_id}
+        if key.item is not None:
+            identity["id"] = key.item
         if call.get("type") == "custom":
             self._custom_calls.add(call["id"])
             custom = call["custom"]
-            return {
-                "type": "custom_tool_call",
-                "call_id": call["id"],
-                "name": custom["name"],
-                "input": custom["input"],
-            }
+            content = {"name": custom["name"], "input": custom["input"]}
+            return {"type": "custom_tool_call", **identity, **content}
         function = call["function"]
-        return {
-            "type": "function_call",
-            "call_id": call["id"],
-            "name": function["name"],
-            "arguments": function.get("arguments") or "",
-        }
+        content = {"name": function["name"], "arguments": function.get("arguments") or ""}
+        return {"type": "function_call", **identity, **content}
 
     def _read_function_call(self, value: Any, param: str) -> Document:
         call = _FUNCTION(value, param)
@@ -101,7 +124,8 @@ class _Thread:
         call_id = string(message["tool_call_id"], f"{param}.tool_call_id")
         kind = "custom_tool_call" if call_id in self._custom_calls else "function_call"
         output = _read_content(message.get("content"), f"{param}.content")
-        yield {"type": f"{kind}_output", "call_id": call_id, "output": output}
+        own_id = read_call_id(call_id).call_id
+        yield {"type": f"{kind}_output", "call_id": own_id, "output": output}
 
     def _read_function_result(self, message: Document, param: str) -> Iterator[Document]:
         name = string(message.get("name"), f"{param}.name")
@@ -128,27 +152,47 @@ def _check_call(value: Any, param: str) -> Document:
     return call
 
 
-def _read_reasoning(message: Document) -> Iterator[Document]:
-    """Read the reasoning that a client returns: sealed state, and text under any of its names."""
+def _reasoning_text(message: Document) -> str:
+    """Return the reasoning that a client returns as text, under any of its names."""
     text = message.get("reasoning_content") or message.get("reasoning")
-    sealed = [*_sealed_states(message.get("reasoning_details"))]
-    if not isinstance(text, str) and not sealed:
-        return
-    item: Document = {"type": "reasoning", "summary": []}
-    if isinstance(text, str) and text:
-        item["content"] = [{"type": "reasoning_text", "text": text}]
-    if sealed:
-        item["encrypted_content"] = sealed[0]
-    yield item
-    for state in sealed[1:]:
-        yield {"type": "reasoning", "summary": [], "encrypted_content": state}
+    return text if isinstance(text, str) else ""
 
 
-def _sealed_states(details: Any) -> Iterator[str]:
+def _join_reasoning(
+    text: str, states: Sequence[Document], carried: Sequence[Document]
+) -> Iterator[Document]:
+    """Yield the reasoning items in front of a message; others are `carried` by its calls. Sealed
+    state contains its own text: that of the client is for the case that it cannot be opened."""
+    content: Document = {"content": [{"type": "reasoning_text", "text": text}]}
+    if not text:
+        yield from states
+    elif states:
+        yield {**states[0], **content}
+        yield from states[1:]
+    elif not any("encrypted_content" in state for state in carried):
+        yield {"type": "reasoning", "summary": [], **content}
+
+
+def _sealed_states(details: Any) -> Iterator[Document]:
     for detail in details if isinstance(details, list) else ():
         match detail:
             case {"type": "reasoning.encrypted", "data": str(data)}:
-                yield data
+                yield _sealed(data)
+
+
+def _sealed(data: str) -> Document:
+    return {"type": "reasoning", "summary": [], "encrypted_content": data}
+
+
+def _signature(call: Document) -> Document | None:
+    """Read the signature of a call that Gemini's endpoint of this format has given it."""
+    match call.get("extra_content"):
+        case {"google": {"thought_signature": str(value)}} if value:
+            if is_capsule(value):
+                return _sealed(value)
+            state = {"scheme": SIGNATURE, "value": value, "attach": "tool"}
+            return {"type": "reasoning", "summary": [], "states": [state]}
+    return None
 
 
 # --- content --------------------------------------------------------------------------------------

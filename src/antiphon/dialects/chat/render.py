@@ -32,6 +32,7 @@ from antiphon.core.events import (
     SummaryPartAdded,
     TextDelta,
 )
+from antiphon.core.history.call_state import MAX_CHARS_IN_ID
 from antiphon.core.items import (
     Document,
     Item,
@@ -43,6 +44,7 @@ from antiphon.core.items import (
 from antiphon.core.request import Request
 from antiphon.core.response import Response, ResponseUsage
 from antiphon.dialects.chat.call_items import read_call
+from antiphon.dialects.chat.client_call_ids import NO_STATES, SealedStates
 from antiphon.dialects.client_dialect import EventBatch
 
 DONE = b"data: [DONE]\n\n"
@@ -69,8 +71,8 @@ class ChatRenderer:
         self._opening = b""
         self._calls: dict[int, int] = {}
         """The index of each call by the output index of its item."""
+        self._states = CarriedStates(request)
         self._has_arguments = False
-        self._has_summary = False
         self._has_failed = False
         self._renderers: Mapping[type, Callable[[Any], bytes]] = {
             TextDelta: self._render_text,
@@ -138,7 +140,8 @@ class ChatRenderer:
             return b""
         index = self._calls[event.output_index] = len(self._calls)
         self._has_arguments = False
-        return self._chunk({"tool_calls": [{"index": index, **call.render(arguments="")}]})
+        rendered = call.render(self._states.take(), arguments="")
+        return self._chunk({"tool_calls": [{"index": index, **rendered}]})
 
     def _render_arguments(self, event: ArgumentsDelta | InputDelta) -> bytes:
         if not event.delta:
@@ -153,6 +156,7 @@ class ChatRenderer:
     def _render_item_end(self, event: ItemDone) -> bytes:
         """Send what only the finished item has: arguments that were not streamed, and state."""
         item = event.item
+        self._states.add(item)
         if isinstance(item, ReasoningItem) and self._with_details:
             details = [*render_details(item)]
             return self._chunk({"reasoning_details": details}) if details else b""
@@ -184,11 +188,36 @@ def completion_id(response: Response) -> str:
     return f"chatcmpl-{response.id.removeprefix('resp_')}"
 
 
-def render_whole(response: Response, profile: Profile) -> bytes:
+class CarriedStates:
+    """Sealed states that the id of the next call carries, for a client that wants nothing stored
+    and returns nothing else."""
+
+    def __init__(self, request: Request) -> None:
+        self._is_needed = request.state_carrier == "call_ids"
+        self._states = NO_STATES
+
+    def add(self, item: Item) -> None:
+        if not self._is_needed:
+            return
+        before, before_text = self._states
+        if isinstance(item, Message) and not before_text:
+            self._states = SealedStates((), before)
+        elif isinstance(item, ReasoningItem) and isinstance(item.encrypted_content, str):
+            self._states = SealedStates((*before, item.encrypted_content), before_text)
+
+    def take(self) -> SealedStates:
+        """Return the states since the last call; none if they are too long for an id."""
+        states, self._states = self._states, NO_STATES
+        size = sum(len(state) for group in states for state in group)
+        return states if size <= MAX_CHARS_IN_ID else NO_STATES
+
+
+def render_whole(response: Response, request: Request, profile: Profile) -> bytes:
     """Render a response that is not streamed."""
+    calls = _render_calls(response.output, request)
     choice = {
         "index": 0,
-        "message": _render_message(response.output, profile),
+        "message": _render_message(response.output, calls, profile),
         "logprobs": _render_logprobs(response.output),
         "finish_reason": finish_reason(response),
     }
@@ -205,13 +234,23 @@ def render_whole(response: Response, profile: Profile) -> bytes:
     )
 
 
-def _render_message(output: Sequence[Item], profile: Profile) -> Document:
+def _render_calls(output: Sequence[Item], request: Request) -> list[Document]:
+    states = CarriedStates(request)
+    calls: list[Document] = []
+    for item in output:
+        states.add(item)
+        call = read_call(item)
+        if call is not None:
+            calls.append(call.render(states.take()))
+    return calls
+
+
+def _render_message(output: Sequence[Item], calls: list[Document], profile: Profile) -> Document:
     parts = [part for item in output if isinstance(item, Message) for part in item.content]
     text = "".join(part.text for part in parts if isinstance(part, OutputText))
     refusal = "".join(part.refusal for part in parts if isinstance(part, RefusalText))
     if refusal and profile.name not in _REFUSAL_READERS:
         text, refusal = text + refusal, ""
-    calls = [call.render() for item in output if (call := read_call(item)) is not None]
     message: Document = {
         "role": "assistant",
         "content": None if not text and (calls or refusal) else text,

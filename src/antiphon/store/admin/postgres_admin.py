@@ -12,6 +12,7 @@ from antiphon.store.admin.tables import (
     TABLES,
     USAGE_COLUMNS,
     BatchRow,
+    CallStateRow,
     ConversationItemRow,
     ConversationRow,
     Row,
@@ -39,6 +40,7 @@ _COLUMNS: dict[type[Any], tuple[str, tuple[str, ...]]] = {
     BatchRow: ("event_batch", BatchRow._fields),
     ConversationRow: ("conversation", ConversationRow._fields),
     ConversationItemRow: ("conversation_item", ("seq", "conversation", "id", "body")),
+    CallStateRow: ("call_state", CallStateRow._fields),
     StoredUsage: ("usage", USAGE_COLUMNS),
 }
 _READ: dict[type[Any], str] = {
@@ -47,6 +49,7 @@ _READ: dict[type[Any], str] = {
     BatchRow: "SELECT turn, first_seq, last_seq, frames FROM event_batch ORDER BY turn, last_seq",
     ConversationRow: f"SELECT {', '.join(ConversationRow._fields)} FROM conversation ORDER BY seq",
     ConversationItemRow: "SELECT seq, conversation, body FROM conversation_item ORDER BY seq",
+    CallStateRow: f"SELECT {', '.join(CallStateRow._fields)} FROM call_state ORDER BY seq",
     StoredUsage: f"SELECT {', '.join(USAGE_COLUMNS)} FROM usage ORDER BY 1, 2, 3, 4",
 }
 _COUNTS = """
@@ -109,7 +112,7 @@ class PostgresAdmin:
             async for rows in pages:
                 await self._write(connection, rows)
                 count += len(rows)
-            for table in ("turn", "conversation", "conversation_item"):
+            for table in ("turn", "conversation", "conversation_item", "call_state"):
                 await connection.execute(_SET_SEQUENCE.format(table))
         return count
 
@@ -160,6 +163,10 @@ def _conversation_values(row: ConversationRow) -> tuple[Any, ...]:
     return (row.seq, encode_text(row.id), encode_text(row.owner), *row[3:])
 
 
+def _call_state_values(row: CallStateRow) -> tuple[Any, ...]:
+    return (row.seq, encode_text(row.owner), encode_text(row.call), *row[3:])
+
+
 def _usage_values(row: StoredUsage) -> tuple[Any, ...]:
     return (row.key.hour, *map(encode_text, row.key[1:]), *row.counts)
 
@@ -175,5 +182,6 @@ _WRITE: dict[type[Any], Callable[[Any], tuple[Any, ...]]] = {
     BatchRow: tuple,
     ConversationRow: _conversation_values,
     ConversationItemRow: _item_values,
+    CallStateRow: _call_state_values,
     StoredUsage: _usage_values,
 }

@@ -16,6 +16,7 @@ from antiphon.store.admin.tables import (
     TABLES,
     USAGE_COLUMNS,
     BatchRow,
+    CallStateRow,
     ConversationItemRow,
     ConversationRow,
     Row,
@@ -27,6 +28,7 @@ from antiphon.store.admin.tables import (
 )
 from antiphon.store.item_references import locate_items
 from antiphon.store.sqlite.access import compress, decompress
+from antiphon.store.sqlite.call_states import purge_call_states
 from antiphon.store.sqlite.conversations import purge_conversations
 from antiphon.store.sqlite.file import (
     connect,
@@ -52,6 +54,7 @@ _READ: dict[type[Any], str] = {
         SELECT seq, id, owner, created_at, expires_at, metadata FROM conversation ORDER BY seq
     """,
     ConversationItemRow: "SELECT seq, conversation, body FROM conversation_item ORDER BY seq",
+    CallStateRow: "SELECT seq, owner, call, expires_at, body FROM call_state ORDER BY seq",
     StoredUsage: f"SELECT {', '.join(USAGE_COLUMNS)} FROM usage ORDER BY 1, 2, 3, 4",
 }
 _USAGE = f"""
@@ -74,6 +77,7 @@ _CONVERSATION = """
 _CONVERSATION_ITEM = """
     INSERT INTO conversation_item (seq, conversation, id, body, size) VALUES (?, ?, ?, ?, ?)
 """
+_CALL_STATE = "INSERT INTO call_state (seq, owner, call, expires_at, body) VALUES (?, ?, ?, ?, ?)"
 _COUNTS = """
     SELECT (SELECT count(*) FROM turn), (SELECT count(*) FROM conversation),
         (SELECT count(*) FROM run WHERE log_expires_at IS NULL), (SELECT count(*) FROM usage)
@@ -121,7 +125,7 @@ class SQLiteAdmin:
     async def prune(self, now: int) -> int:
         with convert_errors(self._path), closing(self._connect()) as connection:
             before = _count_rows(connection)
-            for purge in (purge_turns, purge_runs, purge_conversations):
+            for purge in (purge_turns, purge_runs, purge_conversations, purge_call_states):
                 while purge(connection, now, _PURGE_ROWS):
                     pass
             return before - _count_rows(connection)
@@ -196,6 +200,7 @@ _WRITERS: dict[type[Any], Callable[[sqlite3.Connection, Sequence[Any]], object]]
     BatchRow: lambda connection, rows: connection.executemany(_BATCH, rows),
     ConversationRow: lambda connection, rows: connection.executemany(_CONVERSATION, rows),
     ConversationItemRow: _write_conversation_items,
+    CallStateRow: lambda connection, rows: connection.executemany(_CALL_STATE, rows),
     StoredUsage: lambda connection, rows: connection.executemany(
         _USAGE, [(*row.key, *row.counts) for row in rows]
     ),

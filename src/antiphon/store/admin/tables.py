@@ -65,6 +65,16 @@ class ConversationItemRow(NamedTuple):
     body: bytes
 
 
+class CallStateRow(NamedTuple):
+    """Sealed state of a provider, by client and call."""
+
+    seq: int
+    owner: str
+    call: str
+    expires_at: int | None
+    body: str
+
+
 class StoredUsage(NamedTuple):
     """Counts of usage, with the names of `UsageKey` and `COUNTS`."""
 
@@ -72,13 +82,16 @@ class StoredUsage(NamedTuple):
     counts: Counts
 
 
-Row = StoredUsage | TurnRow | RunRow | BatchRow | ConversationRow | ConversationItemRow
+Row = (
+    StoredUsage | TurnRow | RunRow | BatchRow | ConversationRow | ConversationItemRow | CallStateRow
+)
 TABLES: tuple[type[Any], ...] = (
     TurnRow,
     RunRow,
     BatchRow,
     ConversationRow,
     ConversationItemRow,
+    CallStateRow,
     StoredUsage,
 )
 """In the order in which they are copied: a row links to rows of earlier tables."""

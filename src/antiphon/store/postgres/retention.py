@@ -19,6 +19,7 @@ _TABLES = (
     ("turn", "seq", "expires_at"),
     ("run", "turn", "log_expires_at"),
     ("conversation", "seq", "expires_at"),
+    ("call_state", "seq", "expires_at"),
 )
 _PURGES = tuple(
     _EXPIRED.format(table=table, key=key, expiry=expiry, limit=PAGE)

@@ -10,6 +10,7 @@ been written by the same call before is then not an error.
 
 from __future__ import annotations
 
+from antiphon.store.postgres.call_states import CALL_STATE_TABLE
 from antiphon.store.postgres.conversation_schema import CONVERSATION_FUNCTIONS
 from antiphon.store.usage.usage_table import COUNTS, UsageKey
 
@@ -379,4 +380,5 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     (_REACHABILITY,),
     (_BEGIN_ONCE,),
     (_RUN_OWNER,),
+    (CALL_STATE_TABLE,),
 )

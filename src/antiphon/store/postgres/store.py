@@ -16,6 +16,7 @@ from antiphon.store.chain import check_finished, decode_chain, max_links, measur
 from antiphon.store.decode_thread import DecodeThread
 from antiphon.store.item_references import ItemCollector, ItemLocation
 from antiphon.store.postgres.address import parse_address
+from antiphon.store.postgres.call_states import PostgresCallStates
 from antiphon.store.postgres.connections import Connections
 from antiphon.store.postgres.conversations import LeaseClock, PostgresConversations
 from antiphon.store.postgres.migrate import migrate
@@ -134,6 +135,7 @@ class PostgresStore:
             grace_s=grace_s,
         )
         self._usage = PostgresUsageTable(self._connections)
+        self._call_states = PostgresCallStates(self._connections, now=now, limits=limits)
         self._maintaining: asyncio.Task[None] | None = None
 
     @property
@@ -156,6 +158,10 @@ class PostgresStore:
     @property
     def usage(self) -> PostgresUsageTable:
         return self._usage
+
+    @property
+    def call_states(self) -> PostgresCallStates:
+        return self._call_states
 
     async def open(self) -> None:
         await migrate(self._connections.address)

@@ -26,6 +26,8 @@ from antiphon.store.turn import Clock, StoreLimits
 
 MAX_TURNS = 10_000
 MAX_BYTES = 256 * 1024 * 1024
+MAX_CALL_STATES = 1_000
+"""Of each client."""
 
 # Maintained by triggers, as `total` is.
 _TOTALS = (
@@ -97,7 +99,12 @@ def bound_limits(limits: StoreLimits) -> MemoryLimits:
     """Return limits with those that a store in memory always has."""
     max_turns = MAX_TURNS if limits.max_turns is None else limits.max_turns
     max_bytes = MAX_BYTES if limits.max_bytes is None else limits.max_bytes
-    given = structs.asdict(limits) | {"max_turns": max_turns, "max_bytes": max_bytes}
+    states = min(MAX_CALL_STATES, limits.max_call_states)
+    given = structs.asdict(limits) | {
+        "max_turns": max_turns,
+        "max_bytes": max_bytes,
+        "max_call_states": states,
+    }
     return MemoryLimits(**given)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 
+from antiphon.store.sqlite.call_states import purge_call_states
 from antiphon.store.sqlite.conversations import purge_conversations
 from antiphon.store.sqlite.file import vacuum
 from antiphon.store.sqlite.lock import enable_waiting
@@ -36,7 +37,7 @@ class Retention:
         if self._purged_at is not None and now - self._purged_at < PURGE_EVERY_S:
             return False
         with enable_waiting(connection):
-            for purge in (purge_turns, purge_runs, purge_conversations):
+            for purge in (purge_turns, purge_runs, purge_conversations, purge_call_states):
                 if purge(connection, now, PURGE_TURNS):
                     return True
             self._purged_at = now

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from antiphon.store.sqlite.call_states import MIGRATION as CALL_STATE_MIGRATION
 from antiphon.store.sqlite.file import DatabaseSchema
 from antiphon.store.usage.sqlite import MIGRATION as USAGE_MIGRATION
 
@@ -169,6 +170,7 @@ SCHEMA = DatabaseSchema(
             """,
             "CREATE INDEX run_waiting ON run (owner, turn) WHERE status = 'queued'",
         ),
+        CALL_STATE_MIGRATION,
     ),
 )
 

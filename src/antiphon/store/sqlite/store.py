@@ -15,9 +15,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from antiphon.core.items import Document
+from antiphon.store.call_states import CallStates
 from antiphon.store.chain import check_finished, decode_chain, max_links, measure_chain
 from antiphon.store.item_references import ItemCollector, ItemLocation, locate_items
 from antiphon.store.sqlite.access import Bodies, FileAccess, SQLiteAccess, decompress
+from antiphon.store.sqlite.call_states import SQLiteCallStates
 from antiphon.store.sqlite.conversations import SQLiteConversations
 from antiphon.store.sqlite.file import WatchedConnection, connect, snapshot
 from antiphon.store.sqlite.lock import disable_waiting
@@ -118,6 +120,7 @@ class SQLiteStore:
             lease_now=lease_now,
             limits=self._limits,
         )
+        self.call_states: CallStates = SQLiteCallStates(self._access, now=now, limits=self._limits)
         self.usage: UsageTable = SQLiteUsageTable(self._access.write, self._access.read)
 
     @property

@@ -33,6 +33,7 @@ from antiphon.core.request import Request
 from antiphon.core.response import IncompleteDetails, Response
 from antiphon.core.stream.machine import ResponseMachine
 from antiphon.dialects.chat.call_items import Call, read_call
+from antiphon.dialects.chat.client_call_ids import read_call_id, write_call_id
 from antiphon.dialects.chat.render import ChatRenderer, completion_id, finish_reason, render_whole
 from antiphon.dialects.client_dialect import EventBatch
 from tests.support.machines import machine
@@ -146,7 +147,7 @@ def test_sealed_state_goes_to_clients_that_send_it_back() -> None:
 def test_a_refusal_is_where_the_client_looks_for_it(profile: Profile, member: str) -> None:
     events, made = finished(Refusal("no"))
     assert {member: "no"} in deltas_of(render(events, profile))
-    message = json.loads(render_whole(made.snapshot, profile))["choices"][0]["message"]
+    message = json.loads(render_whole(made.snapshot, request(), profile))["choices"][0]["message"]
     assert message[member] == "no"
 
 
@@ -161,7 +162,7 @@ def test_a_call_has_its_name_once_and_its_arguments_as_they_arrive() -> None:
     calls = [delta["tool_calls"][0] for delta in deltas_of(chunks) if "tool_calls" in delta]
     assert calls[0] == {
         "index": 0,
-        "id": "c1",
+        "id": write_call_id("c1", "fc_n1"),
         "type": "function",
         "function": {"name": "get_weather", "arguments": ""},
     }
@@ -179,7 +180,7 @@ def test_a_call_without_arguments_has_an_empty_object() -> None:
     )
     calls = [delta["tool_calls"][0] for delta in deltas_of(render(events)) if "tool_calls" in delta]
     assert "".join(call["function"]["arguments"] for call in calls) == "{}"
-    message = json.loads(render_whole(made.snapshot, OTHER))["choices"][0]["message"]
+    message = json.loads(render_whole(made.snapshot, request(), OTHER))["choices"][0]["message"]
     assert message["tool_calls"][0]["function"]["arguments"] == "{}"
     assert message["content"] is None
 
@@ -202,7 +203,7 @@ def test_a_citation_is_nested_under_its_type() -> None:
     nested = {name: value for name, value in CITATION.items() if name != "type"}
     rendered = {"type": "url_citation", "url_citation": nested}
     assert {"annotations": [rendered]} in deltas_of(render(events))
-    message = json.loads(render_whole(made.snapshot, OTHER))["choices"][0]["message"]
+    message = json.loads(render_whole(made.snapshot, request(), OTHER))["choices"][0]["message"]
     assert message["annotations"] == [rendered]
 
 
@@ -211,7 +212,7 @@ def test_log_probabilities_are_beside_their_text() -> None:
     events, made = finished(Text("a", logprobs=(token,)))
     [choice] = [chunk["choices"][0] for chunk in render(events) if chunk["choices"][0]["logprobs"]]
     assert choice["logprobs"] == {"content": [token], "refusal": None}
-    whole = json.loads(render_whole(made.snapshot, OTHER))["choices"][0]
+    whole = json.loads(render_whole(made.snapshot, request(), OTHER))["choices"][0]
     assert whole["logprobs"] == {"content": [token], "refusal": None}
 
 
@@ -254,21 +255,21 @@ def test_a_whole_response_has_everything_in_one_message() -> None:
         Usage(input_tokens=1, output_tokens=2),
         reason="tool_calls",
     )
-    document = json.loads(render_whole(made.snapshot, OTHER))
+    document = json.loads(render_whole(made.snapshot, request(), OTHER))
     [choice] = document["choices"]
     assert document["object"] == "chat.completion"
     assert choice["finish_reason"] == "tool_calls"
     assert choice["message"]["content"] == "It is warm."
     assert choice["message"]["reasoning_content"] == choice["message"]["reasoning"] == "hm"
     assert choice["message"]["reasoning_details"][0]["data"] == "ap2.sealed"
-    assert choice["message"]["tool_calls"][0]["id"] == "c1"
+    assert read_call_id(choice["message"]["tool_calls"][0]["id"]).call_id == "c1"
     assert document["usage"]["total_tokens"] == 3
     assert events
 
 
 def test_a_summary_is_the_reasoning_of_a_whole_response_without_raw_text() -> None:
     _, made = finished(*SUMMARY)
-    message = json.loads(render_whole(made.snapshot, OTHER))["choices"][0]["message"]
+    message = json.loads(render_whole(made.snapshot, request(), OTHER))["choices"][0]["message"]
     assert message["reasoning"] == "one\n\ntwo"
 
 
@@ -282,17 +283,42 @@ def test_calls_of_every_type_are_functions_of_this_format() -> None:
         read_call(FunctionCall(name="f", **fields)),
     ]
     assert calls == [
-        Call("c", "shell", '{"commands":[]}'),
-        Call("c", "local_shell", '{"command":[]}'),
-        Call("c", "apply_patch", '{"operation":{"type":"x"}}'),
-        Call("c", "tool_search", '{"query":"q"}'),
-        Call("c", "f", "{}"),
+        Call("i", "c", "shell", '{"commands":[]}'),
+        Call("i", "c", "local_shell", '{"command":[]}'),
+        Call("i", "c", "apply_patch", '{"operation":{"type":"x"}}'),
+        Call("i", "c", "tool_search", '{"query":"q"}'),
+        Call("i", "c", "f", "{}"),
     ]
     cut = FunctionCall(id="i", call_id="c", status="incomplete", name="f")
-    assert read_call(cut) == Call("c", "f", "")
+    assert read_call(cut) == Call("i", "c", "f", "")
     assert read_call({"type": "web_search_call"}) is None
 
 
 def test_the_id_is_that_of_the_response() -> None:
     assert completion_id(Response(id="resp_ab", created_at=0, model="m")) == "chatcmpl-ab"
     assert msgspec.json.encode(completion_id(Response(id="x", created_at=0, model="m")))
+
+
+def test_the_id_of_a_call_carries_state_that_may_not_be_stored() -> None:
+    call = ToolCall(index=0, call_id="c1", name="get_weather", arguments="{}")
+    events, made = finished(
+        Reasoning("a"), ReasoningState("x", "y"), Text("b"), ReasoningState("x", "z"), call
+    )
+    unstored = Request(raw={}, model="m", stream=True, state_carrier="call_ids")
+    whole = json.loads(render_whole(made.snapshot, unstored, OTHER))["choices"][0]["message"]
+    renderer = ChatRenderer(unstored, OTHER)
+    data = renderer.feed(EventBatch(0, events))
+    key = read_call_id(whole["tool_calls"][0]["id"])
+    assert key.sealed == (("ap2.sealed",), ("ap2.sealed",))
+    assert f'"id":"{whole["tool_calls"][0]["id"]}"'.encode() in data
+
+
+def test_state_that_is_too_long_for_an_id_is_left_out() -> None:
+    made = machine(seal=lambda states, text: "ap2." + "x" * 1000)
+    made.start()
+    made.feed(Reasoning("a"))
+    made.feed(ToolCall(index=0, call_id="c1", name="f", arguments="{}"))
+    made.finish()
+    unstored = Request(raw={}, model="m", state_carrier="call_ids")
+    whole = json.loads(render_whole(made.snapshot, unstored, OTHER))["choices"][0]["message"]
+    assert read_call_id(whole["tool_calls"][0]["id"]).sealed == ((), ())

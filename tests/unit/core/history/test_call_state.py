@@ -1,0 +1,129 @@
+"""Provider state of calls: collected from a response, and put back into a history."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from antiphon.core.deltas import ReasoningState
+from antiphon.core.history.call_state import (
+    MAX_CHARS_IN_ID,
+    CallState,
+    calls_without_state,
+    collect_states,
+    pack,
+    restore_states,
+    unpack,
+)
+from antiphon.core.history.capsule import Capsule, Unopened
+from antiphon.core.items import FunctionCall, Item, Message, OutputText, ReasoningItem
+
+Document = dict[str, Any]
+
+
+def thought(state: str) -> ReasoningItem:
+    return ReasoningItem(id=f"rs_{state}", status="completed", encrypted_content=state)
+
+
+def call(name: str) -> FunctionCall:
+    return FunctionCall(id=f"fc_{name}", call_id=name, name="f", status="completed")
+
+
+TEXT = Message(id="msg_1", status="completed", content=(OutputText(text="One moment."),))
+PLAIN = ReasoningItem(id="rs_0", status="completed")
+
+
+def kept(state: str) -> Document:
+    return {"type": "reasoning", "summary": [], "encrypted_content": state}
+
+
+def sent(item: Item) -> Document:
+    """An item of a response as a client returns it that echoes nothing but texts and calls."""
+    if isinstance(item, FunctionCall):
+        return {"type": "function_call", "id": item.id, "call_id": item.call_id, "name": "f"}
+    return {"type": "message", "role": "assistant", "content": "One moment."}
+
+
+USER = {"type": "message", "role": "user", "content": "hi"}
+OUTPUT: list[Item] = [
+    PLAIN,
+    thought("a"),
+    TEXT,
+    thought("b"),
+    call("1"),
+    call("2"),
+    thought("c"),
+    call("3"),
+]
+
+
+def test_each_call_has_the_reasoning_before_it_and_the_last_one_what_follows() -> None:
+    assert collect_states([*OUTPUT, thought("d")]) == {
+        "fc_1": CallState([kept("a")], [kept("b")]),
+        "fc_3": CallState(before=[kept("c")], after=[kept("d")]),
+    }
+
+
+def test_a_response_without_calls_or_without_state_has_nothing_to_keep() -> None:
+    assert collect_states([thought("a"), TEXT, TEXT]) == {}
+    assert collect_states([PLAIN, TEXT, call("1"), {"type": "web_search_call"}]) == {}
+
+
+def test_restored_state_stands_where_it_was() -> None:
+    output: list[Item] = [*OUTPUT, thought("d")]
+    returned = [sent(item) for item in output if isinstance(item, Message | FunctionCall)]
+    plain = {"type": "reasoning", "summary": [], "content": [{"text": "hm"}]}
+    items: list[Document] = [USER, plain, *returned, USER]
+    assert calls_without_state(items) == ["fc_1", "fc_2", "fc_3"]
+    text, *calls = returned
+    assert restore_states(items, collect_states(output)) == (
+        USER,
+        kept("a"),
+        text,
+        kept("b"),
+        calls[0],
+        calls[1],
+        kept("c"),
+        calls[2],
+        kept("d"),
+        USER,
+    )
+
+
+def test_a_turn_without_known_state_stays_as_it_is() -> None:
+    foreign = {"type": "function_call", "call_id": "x", "name": "f"}
+    plain = {"type": "reasoning", "summary": [], "content": [{"text": "hm"}]}
+    text = sent(TEXT)
+    items: list[Document] = [USER, plain, text, foreign, sent(call("9")), text, USER]
+    states = {"fc_1": CallState([kept("a")])}
+    assert calls_without_state(items) == ["fc_9"]
+    assert restore_states(items, states) == tuple(items)
+
+
+def test_text_behind_the_last_call_is_kept() -> None:
+    foreign = {"type": "function_call", "call_id": "x", "name": "f"}
+    items = [foreign, sent(call("1")), sent(TEXT)]
+    restored = restore_states(items, {"fc_1": CallState(before=[kept("a")])})
+    assert restored == (foreign, kept("a"), *items[1:])
+
+
+def test_what_the_client_itself_returns_is_not_looked_up() -> None:
+    sealed = {"type": "reasoning", "encrypted_content": "ap2.x"}
+    states = {"type": "reasoning", "states": [{"scheme": "s", "value": "v"}]}
+    items = [sealed, sent(call("1")), USER, states, sent(call("1"))]
+    assert calls_without_state(items) == []
+    assert restore_states(items, {"fc_1": CallState([kept("a")])}) == tuple(items)
+
+
+def test_state_is_packed_for_a_capsule_and_read_from_it() -> None:
+    state = CallState([kept("a")], [kept("b")], [kept("c")])
+    other = ReasoningState("other", "x")
+    capsule = Capsule(issuer="i", model="m", sealed_at=0, states=(other, *pack(state)))
+    assert unpack(capsule) == state
+    assert unpack(Capsule(issuer="i", model="m", sealed_at=0)) is None
+    assert unpack(Unopened.EXPIRED) is None
+
+
+def test_an_id_carries_short_state_that_precedes_its_call() -> None:
+    assert CallState(before=[kept("a" * MAX_CHARS_IN_ID)]).fits_in_id()
+    assert not CallState([kept("a")], [kept("b" * MAX_CHARS_IN_ID)]).fits_in_id()
+    assert not CallState(after=[kept("a")]).fits_in_id()
