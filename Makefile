@@ -26,7 +26,7 @@ PURE_TESTS := tests/unit/framing tests/unit/core tests/unit/dialects
 # that a commit gives one result. The seed is printed (`make check SEED=N` repeats it).
 SEEDED := $(patsubst %,--hypothesis-seed=%,$(or $(SEED),$(if $(CI),$(shell git rev-list --count HEAD))))
 
-.PHONY: help setup serve test check clients page images wheel installed docs golden bench load simulate mutants crashes metrics faults fuzz mutation format clean redis postgres cluster cluster-test chaos
+.PHONY: help setup serve test check clients page images wheel installed docs golden bench instructions load simulate mutants crashes metrics faults fuzz mutation format clean redis postgres cluster cluster-test chaos
 help: ## list these targets (the default)
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 setup: .venv/dev ## create .venv with all development tools
@@ -72,6 +72,9 @@ golden: .venv/dev ## rewrite the golden transcripts; review the diff like code
 	$(BIN)/pytest -q tests/golden --update-golden
 bench: .venv/runtime ## measure the CPU time per chunk of the pure layers
 	$(BIN)/python bench/core.py $(ARGS)
+instructions: .venv/runtime ## count the instructions of responses (installs Debian's valgrind; ARGS="--against CHECKOUT", --check, --write)
+	@command -v valgrind >/dev/null || { apt-get -qq update && apt-get install -qq -y valgrind; }
+	$(BIN)/python bench/instructions.py $(ARGS)
 load: .venv/runtime ## measure the gateway under load, next to nginx (needs nginx, a C compiler and ../shared/bench)
 	$(BIN)/python bench/gateway.py $(ARGS)
 simulate: .venv/dev ## simulate the gateway in a faulty world (SEEDS, FIRST, SEED, MINUTES, WORKERS, CORPUS=1, RESULTS)

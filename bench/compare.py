@@ -48,7 +48,9 @@ SCENARIOS = {
     "ttft": Scenario(1, "n20-d5-t5", True, 6, 0.5),
     "paced-c64": Scenario(64, "n200-d20", True, 5, 1),
     "paced-c256": Scenario(256, "n200-d20", True, 6, 3),
+    "plain-short-c16": Scenario(16, "n20-d0", False, 3, 1),
     "plain-c16": Scenario(16, "n200-d0", False, 3, 1),
+    "plain-long-c16": Scenario(16, "n2000-d0", False, 3, 1),
 }
 Samples = dict[str, list[tuple[float, float]]]
 """CPU milliseconds of the other checkout and of this one, by scenario."""

@@ -2,7 +2,8 @@
 
 The load generator, the fake upstream and the runner are not part of this repository: they are taken
 from `../shared/bench`, or from `$ANTIPHON_BENCH`. nginx and a C compiler must be installed.
-The gateway runs in its default configuration: trace and SQLite on.
+The gateway runs in its default configuration: trace, SQLite and the log on. Whole responses are
+measured in three lengths, so that a threshold of one size does not decide the figure.
 
     python bench/gateway.py [--scenarios burst-c64,ttft] [--rounds 2] [--against CHECKOUT] [--write]
 
@@ -27,14 +28,20 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results" / "gateway.md"
 PORT = 9484
-SCENARIOS = "burst-c64,ttft,paced-c64,paced-c256,plain-c16"
+LENGTHS = {"plain-short-c16": "n20-d0", "plain-long-c16": "n2000-d0"}
+"""Whole responses of other lengths than the runner's own 200 chunks: its model names."""
+SCENARIOS = ",".join(["burst-c64,ttft,paced-c64,paced-c256,plain-c16", *LENGTHS])
+RUNNER = f"""\
+import bench
+bench.SCENARIOS.update({{name: (16, model, 0, 4, 1, []) for name, model in {LENGTHS!r}.items()}})
+bench.main()
+"""
+"""The runner with our scenarios; its arguments are those of the command line."""
 
 CONFIG = """\
 default_provider = "fake"
 [server]
 port = {port}
-[log]
-level = "error"
 [providers.fake]
 kind = "chat"
 base_url = "http://127.0.0.1:9100/v1"
@@ -104,10 +111,26 @@ def tabulate_ratios(rows: list[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
+def tabulate_lengths(rows: list[dict[str, Any]]) -> str:
+    """Make a table of whole responses of all lengths: the runner reports one of them."""
+    names = list(dict.fromkeys(row["name"] for row in rows))
+    lines = ["### Whole responses by length: responses/s, CPU ms per response", ""]
+    lines += [f"| scenario | {' | '.join(names)} |", "|---|" + "---:|" * len(names)]
+    for scenario in ("plain-short-c16", "plain-c16", "plain-long-c16"):
+        cells = []
+        for name in names:
+            found = [row for row in rows if (row["name"], row["scenario"]) == (name, scenario)]
+            rate = median([row["responses_per_s"] for row in found] or [0.0])
+            cpu_ms = median([row["cpu_ms_per_response"] for row in found] or [0.0])
+            cells.append(f"{rate:,.0f}, {cpu_ms:.3f}")
+        lines.append(f"| {scenario} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
 def run_scenarios(work: Path, order: list[dict[str, object]], scenarios: str) -> None:
     """Run scenarios on each target in turn, in new processes; adds to the results."""
     (work / "targets.json").write_text(json.dumps(order))
-    run = [sys.executable, "bench.py", "run", "--targets", "targets.json", "--out", "out.jsonl"]
+    run = [sys.executable, "-c", RUNNER, "run", "--targets", "targets.json", "--out", "out.jsonl"]
     subprocess.run([*run, "--scenarios", scenarios], cwd=work, check=True)
 
 
@@ -120,8 +143,9 @@ def measure(work: Path, scenarios: str, rounds: int, against: Path | None) -> st
             run_scenarios(work, order, scenario)
     report = [sys.executable, "bench.py", "report", "out.jsonl", "--ref", "nginx"]
     tables = subprocess.run(report, cwd=work, check=True, capture_output=True, text=True).stdout
+    rows = [json.loads(line) for line in (work / "out.jsonl").read_text().splitlines()]
+    tables = f"{tables}\n{tabulate_lengths(rows)}\n"
     if against is not None:
-        rows = [json.loads(line) for line in (work / "out.jsonl").read_text().splitlines()]
         tables = f"{tables}\n{tabulate_ratios(rows)}\n"
     return tables
 
