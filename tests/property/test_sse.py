@@ -36,7 +36,9 @@ ends = st.sampled_from(["\n", "\n", "\r", "\r\n"])
 @st.composite
 def streams(draw: st.DrawFn) -> bytes:
     """Lines with their ends, perhaps with a BOM, and perhaps without a last line end."""
-    body = "".join(line + end for line, end in draw(st.lists(st.tuples(lines, ends), max_size=16)))
+    any_line = st.builds("{}{}".format, lines, ends)
+    events = st.sampled_from(["data: 1\n\n", "data: 23\n\n", "data:4\n\n", "data: \n\n"])
+    body = "".join(draw(st.lists(any_line | events, max_size=16)))
     return (draw(st.sampled_from(["", "\ufeff"])) + body + draw(st.just("") | lines)).encode()
 
 

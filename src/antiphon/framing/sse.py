@@ -33,6 +33,11 @@ class LineSplitter:
         self._at_start = True
         self._after_cr = False
 
+    @property
+    def is_at_line_start(self) -> bool:
+        """Whether the next byte begins a line, and not the first one of the stream."""
+        return not (self._rest or self._at_start or self._after_cr)
+
     def feed(self, chunk: bytes) -> list[bytes]:
         if self._after_cr and chunk:
             self._after_cr = False
@@ -82,6 +87,39 @@ class SSEDecoder:
         self._event = ""
 
     def feed(self, chunk: bytes) -> list[Frame]:
+        """Return the frames that this chunk completes: those of one line at once, others by lines.
+
+        Both ways give the same frames, because chunk boundaries do not matter."""
+        frames: list[Frame] = []
+        if not self._is_between_events:
+            end = chunk.find(b"\n\n") + 2  # of the event that has begun
+            if end < 2:
+                return self._feed_lines(chunk)
+            frames = self._feed_lines(chunk[:end])
+            chunk = chunk[end:]
+        if not chunk:
+            return frames
+        plain = self._split_events(chunk)
+        return frames + (self._feed_lines(chunk) if plain is None else plain)
+
+    @property
+    def _is_between_events(self) -> bool:
+        """Whether the next byte begins an event: nothing of one is held back."""
+        return not (self._held or self._event) and self._lines.is_at_line_start
+
+    def _split_events(self, chunk: bytes) -> list[Frame] | None:
+        """Split a chunk of whole events that are a single line of data each; None for others."""
+        events = chunk.split(b"\n\n")
+        if events.pop() or chunk.count(b"\n") != 2 * len(events) or chunk.find(b"\r") >= 0:
+            return None
+        frames: list[Frame] = []
+        for event in events:
+            if event[:6] != b"data: " or len(event) == 6:
+                return None
+            frames.append(Frame(event[6:]))
+        return frames
+
+    def _feed_lines(self, chunk: bytes) -> list[Frame]:
         frames: list[Frame] = []
         data = self._data
         for line in self._lines.feed(chunk):

@@ -234,3 +234,20 @@ def test_blank_lines_of_ndjson_are_skipped() -> None:
 
 def test_a_last_line_of_ndjson_needs_no_newline() -> None:
     assert read_lines(*bytewise(b"1\r\n2")) == [Frame(b"1"), Frame(b"2")]
+
+
+def test_events_after_the_first_are_split_at_blank_lines_only_if_each_is_one_line_of_data() -> None:
+    cases = {
+        b"data: 1\n\ndata: 2\n\n": [b"1", b"2"],
+        b"data: 1\n\ndata: 2\n": [b"1", b"2"],
+        b"data: 1\rdata: 2\n\n": [b"1\n2"],
+        b"data: 1\ndata: 2\n\n": [b"1\n2"],
+        b"data: 1\n\n\n\ndata: 2\n\n": [b"1", b"2"],
+        b"data: \n\ndata: 2\n\n": [b"2"],
+        b": ping\n\ndata: 2\n\n": [b"2"],
+        b"data:2\n\n": [b"2"],
+    }
+    for chunk, payloads in cases.items():
+        decoder = SSEDecoder()
+        assert decoder.feed(b"data: 0\n\n") == [Frame(b"0")]
+        assert decoder.feed(chunk) + decoder.close() == [Frame(each) for each in payloads], chunk
