@@ -151,33 +151,51 @@ def test_events_are_encoded_with_sequence_numbers() -> None:
 
 # Error codes
 
-CALLS: dict[str, Callable[[antiphon.ResponseMachine], object]] = {
+FAULT = antiphon.classify(500, {}, b"")
+DELTAS: dict[str, Callable[[antiphon.ResponseMachine], object]] = {
     **{name: call for name, (call, _) in EVENTS.items()},
+    "a finish reason": lambda m: m.feed(antiphon.Finish("stop")),
+    "a failure": lambda m: m.feed(antiphon.Failure(FAULT)),
+}
+TRANSITIONS: dict[str, Callable[[antiphon.ResponseMachine], object]] = {
+    "start": lambda m: m.start(),
     "finish": lambda m: m.finish("stop"),
     "fail": lambda m: m.fail("broken"),
 }
 
 
-@table("method", CALLS)
+@table("method", DELTAS)
 def test_output_before_the_start_is_an_error(method: str) -> None:
     machine = antiphon.ResponseMachine()
-    assert code_of(lambda: CALLS[method](machine)) == "bridge.stream.output_before_start"
+    assert code_of(lambda: DELTAS[method](machine)) == "bridge.stream.output_before_start"
     assert machine.phase is antiphon.Phase.IDLE
 
 
-@table("method", CALLS)
+@table("method", DELTAS)
 @table("ending", ["stop", "length", "network_error"])
 def test_a_delta_after_the_end_is_an_error(method: str, ending: str) -> None:
     machine = started()
     machine.finish(ending)
     before = machine.snapshot
-    assert code_of(lambda: CALLS[method](machine)) == "bridge.stream.delta_after_terminal"
+    assert code_of(lambda: DELTAS[method](machine)) == "bridge.stream.delta_after_terminal"
     assert machine.snapshot == before
 
 
-def test_a_second_start_is_an_invalid_transition() -> None:
-    machine = started()
-    assert code_of(machine.start) == "bridge.stream.invalid_transition"
+@table("method", TRANSITIONS)
+@table("ending", ["not started", "stop", "length", "network_error"])
+def test_a_transition_from_the_wrong_phase_is_an_invalid_transition(
+    method: str, ending: str
+) -> None:
+    machine = antiphon.ResponseMachine()
+    if ending != "not started":
+        machine.start()
+        machine.finish(ending)
+    elif method == "start":
+        machine.start()
+    before = machine.snapshot
+    code = code_of(lambda: TRANSITIONS[method](machine))
+    assert code == "bridge.stream.invalid_transition"
+    assert machine.snapshot == before
 
 
 @pytest.mark.parametrize(
@@ -236,6 +254,7 @@ def test_the_snapshot_is_always_current() -> None:
     machine.usage(antiphon.Usage(input_tokens=3, output_tokens=4))
     before = machine.snapshot
     assert (before.status, before.model) == ("in_progress", "m")
+    assert before.output_text == antiphon.output_text(before) == "Hello"
     machine.finish("stop")
     after = machine.snapshot
     assert after.status == "completed"
@@ -328,9 +347,19 @@ def test_the_arguments_of_shells_become_actions() -> None:
     assert (local["action"]["command"], local["action"]["env"]) == (["ls"], {"A": "1"})
 
 
-@table("kind", [kind for kind in RESTORED if kind != "function"])
-@table("arguments", ["not json", "[]", "{}"])
-def test_a_call_that_does_not_parse_stays_a_function_call(kind: str, arguments: str) -> None:
+UNUSABLE = {
+    f"{kind}: {arguments}": (kind, arguments)
+    for kind in RESTORED
+    for arguments in ("not json", "[]", "{}")
+    if kind != "function"
+}
+UNUSABLE["env is no object"] = ("local_shell", '{"command": ["ls"], "env": ["A=1"]}')
+UNUSABLE["env has a number"] = ("local_shell", '{"command": ["ls"], "env": {"A": 1}}')
+
+
+@table("case", UNUSABLE)
+def test_a_call_that_does_not_parse_stays_a_function_call(case: str) -> None:
+    kind, arguments = UNUSABLE[case]
     tool = antiphon.ToolIdentity("theirs", "mine", kind)  # type: ignore[arg-type]
     call = antiphon.ProviderCall("x", "call_1", "theirs", arguments)
     item = msgspec.to_builtins(antiphon.restore_tool_call(tool, call))
@@ -371,6 +400,7 @@ BAD: dict[str, Any] = {
     "text that is no string": {"text": 1},
     "reasoning that is no string": {"reasoning": None},
     "refusal that is no string": {"refusal": ["a"]},
+    "no index": {"toolCall": {"id": "c", "name": "f", "arguments": "{}"}},
     "negative index": {"toolCall": {"index": -1}},
     "fractional index": {"toolCall": {"index": 0.5}},
     "id that is no string": {"toolCall": {"index": 0, "id": 7}},

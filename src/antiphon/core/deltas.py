@@ -281,7 +281,7 @@ def _read_tool_call(value: object) -> Iterator[Delta]:
     if not fields:
         raise InvalidTransition("toolCall: must not be empty")
     _reject_unknown_fields(fields, _CALL_FIELDS, "toolCall")
-    index = fields.get("index", 0)
+    index = fields.get("index")
     if isinstance(index, bool) or not isinstance(index, int) or index < 0:
         raise InvalidTransition("toolCall.index: must be a non-negative integer")
     texts = {

@@ -17,7 +17,8 @@ import msgspec
 from antiphon.core.diagnostic import Diagnostic
 from antiphon.core.items import Document
 from antiphon.core.request import Request
-from antiphon.core.response import text_of_output
+from antiphon.core.response import Response, text_of_output
+from antiphon.core.stream.sequencer import join_output_text
 from antiphon.dialects.responses.parse import parse_request
 from antiphon.engine.engine import Engine
 from antiphon.engine.run import Run
@@ -118,8 +119,11 @@ def _encode(document: Mapping[str, Any]) -> bytes:
         raise InvalidRequest(f"The request cannot be encoded as JSON: {error}.") from error
 
 
-def output_text(response: Mapping[str, Any]) -> str:
-    """Return the text of a response: all its `output_text` parts, joined."""
+def output_text(response: Mapping[str, Any] | Response) -> str:
+    """Return the text of a response, or of the snapshot of a machine: all its `output_text` parts,
+    joined."""
+    if isinstance(response, Response):
+        return join_output_text(response.output)
     return text_of_output(response["output"])
 
 

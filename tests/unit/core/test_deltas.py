@@ -31,7 +31,7 @@ USAGE = {"input_tokens": 3, "output_tokens": 2, "total_tokens": 5}
         ({"reasoning": "hm"}, Reasoning("hm")),
         ({"refusal": "no"}, Refusal("no")),
         ({"toolCall": {"index": 2}}, ToolCall(2)),
-        ({"toolCall": {"arguments": "{"}}, ToolCall(0, arguments="{")),
+        ({"toolCall": {"index": 0, "arguments": "{"}}, ToolCall(0, arguments="{")),
         (
             {
                 "toolCall": {
@@ -44,7 +44,7 @@ USAGE = {"input_tokens": 3, "output_tokens": 2, "total_tokens": 5}
             },
             ToolCall(0, "a", "f", "{}"),
         ),
-        ({"toolCall": {"id": "", "name": "", "type": "custom"}}, ToolCall(0, kind="custom")),
+        ({"toolCall": {"index": 0, "id": "", "type": "custom"}}, ToolCall(0, kind="custom")),
         ({"usage": USAGE}, Usage(3, 2, total_tokens=5)),
         ({"usage": USAGE | {"input_tokens": 3.9}}, Usage(3, 2, total_tokens=5)),
         ({"usage": USAGE | {"input_tokens": -3}}, Usage(0, 2, total_tokens=5)),
@@ -110,10 +110,11 @@ def test_an_error_with_an_empty_message_is_still_a_failure() -> None:
         ({"toolCall": {"index": True}}, "toolCall.index"),
         ({"toolCall": {"index": "0"}}, "toolCall.index"),
         ({"toolCall": {"index": None}}, "toolCall.index"),
-        ({"toolCall": {"id": None}}, "toolCall.id"),
-        ({"toolCall": {"name": 1}}, "toolCall.name"),
-        ({"toolCall": {"type": None}}, "toolCall.type"),
-        ({"toolCall": {"arguments": {}}}, "toolCall.arguments"),
+        ({"toolCall": {"id": "c", "name": "f"}}, "toolCall.index"),
+        ({"toolCall": {"index": 0, "id": None}}, "toolCall.id"),
+        ({"toolCall": {"index": 0, "name": 1}}, "toolCall.name"),
+        ({"toolCall": {"index": 0, "type": None}}, "toolCall.type"),
+        ({"toolCall": {"index": 0, "arguments": {}}}, "toolCall.arguments"),
         ({"toolCall": {"index": 0, "input": "x"}}, "'input'"),
         ({"usage": None}, "usage"),
         ({"usage": {}}, "usage.input_tokens"),

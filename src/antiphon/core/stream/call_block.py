@@ -34,7 +34,6 @@ from antiphon.core.items import (
     CustomToolCall,
     FunctionCall,
     Item,
-    LocalShellCall,
     Status,
     ToolSearchCall,
 )
@@ -44,7 +43,6 @@ from antiphon.core.tools.restore import (
     ProviderCall,
     as_custom_call,
     as_function_call,
-    has_unusable_environment,
     restore_tool_call,
 )
 from antiphon.errors import InvalidToolArguments, InvalidTransition
@@ -317,12 +315,21 @@ class CallBlock:
         # {"name": "shell", "arguments": "{\"commands\": [\"ls\"]}"}: a shell_call, if it parses.
         call = self._provider_call(status, arguments)
         item = restore_tool_call(self._identity(), call)
-        if isinstance(item, LocalShellCall) and has_unusable_environment(call):
-            self.diagnostics.append(
-                degraded(Code.CALL_DEGRADED, "output", _NO_STRINGS, "local_shell")
-            )
+        if status == "completed":
+            self._check_type(item)
         self._id = self._new_id(_PREFIXES.get(type(item), self.prefix))
         return msgspec.structs.replace(item, id=self._id)
+
+    def _check_type(self, item: CallItem) -> None:
+        """Report arguments that are JSON, but not of the type that the client has declared."""
+        identity = self._identity()
+        requested = identity.requested_type if identity else "function"
+        if isinstance(item, FunctionCall) and requested != "function" and is_json(item.arguments):
+            message = (
+                f"The arguments of a call of `{item.name}` are not those of a `{requested}` call;"
+                " it is sent as a `function_call`."
+            )
+            self.diagnostics.append(degraded(Code.CALL_DEGRADED, "output", message, item.name))
 
     def _announce_whole(self, item: CallItem) -> list[Event]:
         """Announce a finished item, with one delta where its type has deltas."""
@@ -347,7 +354,6 @@ class CallBlock:
                 return []
 
 
-_NO_STRINGS = "Values in `env` of a `local_shell` call are not strings; they are left out."
 _PREFIXES: dict[type, str] = {CustomToolCall: "ctc", ToolSearchCall: "tsc"}
 
 

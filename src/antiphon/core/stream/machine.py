@@ -51,7 +51,7 @@ from antiphon.core.stream.call_block import CallBlock
 from antiphon.core.stream.compaction_item import seal_compaction
 from antiphon.core.stream.finish import CANCELLED, Outcome, map_finish_reason
 from antiphon.core.stream.numbered_ids import number_ids
-from antiphon.core.stream.phase import Phase, phase_error
+from antiphon.core.stream.phase import Phase, delta_error, transition_error
 from antiphon.core.stream.raw_block import RawBlock
 from antiphon.core.stream.sequencer import Block, OutputSequencer, join_output_text
 from antiphon.core.stream.usage import UsageCounter, wire_usage
@@ -106,7 +106,10 @@ class ResponseMachine:
         """The response as it stands now, built anew at each call."""
         total = self._usage_counter.total
         usage = None if total is None else wire_usage(total)
-        return msgspec.structs.replace(self._response, output=self._sequencer.output, usage=usage)
+        output = self._sequencer.output
+        return msgspec.structs.replace(
+            self._response, output=output, output_text=join_output_text(output), usage=usage
+        )
 
     @property
     def round_items(self) -> list[Item]:
@@ -118,7 +121,7 @@ class ResponseMachine:
     def start(self, model: str | None = None) -> list[Event]:
         """Start the response. `model` is used only if the request did not name one."""
         if self.phase is not Phase.IDLE:
-            raise phase_error(self.phase, "start")
+            raise transition_error(self.phase, "start")
         self.phase = Phase.IN_PROGRESS
         model = self._response.model or model or "unknown"
         self._response = msgspec.structs.replace(self._response, status="in_progress", model=model)
@@ -297,6 +300,11 @@ class ResponseMachine:
         self._expect_output("delta")
         return []
 
+    def _failure(self, delta: Failure) -> list[Event]:
+        """End the response with the fault that the provider reports in its stream."""
+        self._expect_output("failure")
+        return self.fail(delta.fault)
+
     def end_round(self) -> list[Event]:
         """Close every item but a call that a filter holds back for the next round."""
         self._expect_output("end of a round")
@@ -324,7 +332,7 @@ class ResponseMachine:
 
     def finish(self, reason: str | Outcome | None = None) -> list[Event]:
         """Close the open items and end the response, by `reason` or the deferred one."""
-        self._expect_output("finish")
+        self._expect_progress("finish")
         reason = reason or (self.pending_finish.reason if self.pending_finish else None)
         ending = reason if isinstance(reason, Outcome) else map_finish_reason(reason)
         ended_well = ending.status == "completed"
@@ -340,7 +348,7 @@ class ResponseMachine:
 
     def fail(self, fault: ProviderFault | str, *, code: str | None = None) -> list[Event]:
         """End the response with a fault, or with a message for the client and a code of the API."""
-        self._expect_output("failure")
+        self._expect_progress("fail")
         events = self._sequencer.close_all("incomplete", ended_well=False, publish=False)
         message = fault if isinstance(fault, str) else self._describe(fault)
         if not isinstance(fault, str):
@@ -360,7 +368,6 @@ class ResponseMachine:
             completed_at=self._now() if ending.status == "completed" else None,
             incomplete_details=IncompleteDetails(reason) if reason else None,
             error=ResponseError(code, ending.message or "") if code else None,
-            output_text=join_output_text(self._sequencer.output),
             stop_sequence=self._matched_stop(),
         )
         self._usage_counter.feed(Usage())  # zeros, if the provider sent no counts
@@ -390,7 +397,11 @@ class ResponseMachine:
 
     def _expect_output(self, what: str) -> None:
         if self.phase is not Phase.IN_PROGRESS:
-            raise phase_error(self.phase, what)
+            raise delta_error(self.phase, what)
+
+    def _expect_progress(self, method: str) -> None:
+        if self.phase is not Phase.IN_PROGRESS:
+            raise transition_error(self.phase, method)
 
 
 # A table, so that the cost of a delta does not depend on its type.
@@ -401,7 +412,7 @@ _FEEDERS: Mapping[type[Delta], Callable[[ResponseMachine, Any], list[Event]]] = 
     Refusal: lambda machine, delta: machine.refusal(delta.text),
     Usage: ResponseMachine.usage,
     Finish: lambda machine, delta: machine.defer_finish(delta.reason, delta.stop_sequence),
-    Failure: lambda machine, delta: machine.fail(delta.fault),
+    Failure: ResponseMachine._failure,
     Annotation: ResponseMachine.annotation,
     RawItem: ResponseMachine.raw_item,
     RawItemStarted: ResponseMachine.start_raw_item,

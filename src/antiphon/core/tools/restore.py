@@ -84,6 +84,15 @@ def _string_list(value: object) -> list[str] | None:
     return None
 
 
+def _string_map(value: object) -> dict[str, str] | None:
+    """An object whose values are strings; without a value, an empty one."""
+    if value is None:
+        return {}
+    if isinstance(value, dict) and all(isinstance(each, str) for each in value.values()):
+        return value
+    return None
+
+
 def _optional_fields(arguments: Mapping[str, Any], kinds: Mapping[str, type]) -> dict[str, Any]:
     return {
         name: arguments[name]
@@ -111,26 +120,16 @@ def _restore_shell(identity: ToolIdentity, call: ProviderCall) -> CallItem | Non
 def _restore_local_shell(identity: ToolIdentity, call: ProviderCall) -> CallItem | None:
     arguments = _parse_arguments(call)
     command = _string_list(arguments.get("command", arguments.get("cmd")))
-    if command is None:
+    env = _string_map(arguments.get("env"))
+    if command is None or env is None:
         return None
-    env = arguments.get("env")
     action: Document = {
         "type": "exec",
         "command": command,
-        "env": {k: v for k, v in env.items() if isinstance(v, str)}
-        if isinstance(env, dict)
-        else {},
+        "env": env,
         **_optional_fields(arguments, {"timeout_ms": int, "user": str, "working_directory": str}),
     }
     return LocalShellCall(id=call.id, call_id=call.call_id, action=action, status=call.status)
-
-
-def has_unusable_environment(call: ProviderCall) -> bool:
-    """Whether `env` of a `local_shell` call has values that an item of its type cannot carry."""
-    env = _parse_arguments(call).get("env")
-    if not isinstance(env, dict):
-        return env is not None
-    return not all(isinstance(value, str) for value in env.values())
 
 
 _OPERATIONS: Mapping[str, tuple[str, ...]] = {

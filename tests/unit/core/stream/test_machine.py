@@ -75,6 +75,8 @@ METHODS: dict[str, Drive] = {
     **{name: methodcaller("feed", delta) for name, delta in DELTAS.items()},
     "tool end": lambda m: m.tool_end(0),
     "empty message": lambda m: m.complete_answer(),
+}
+TRANSITIONS: dict[str, Drive] = {
     "finish": lambda m: m.finish("stop"),
     "fail": lambda m: m.fail(FAULT),
 }
@@ -102,13 +104,26 @@ def test_output_before_the_start_is_an_error(name: str) -> None:
 
 
 @table("phase", ENDINGS)
-@table("name", [*METHODS, "start again"])
+@table("name", METHODS)
 def test_output_after_the_terminal_event_is_an_error(name: str, phase: Phase) -> None:
     subject = started()
     ENDINGS[phase](subject)
     assert subject.phase is phase
-    refuses(subject, METHODS.get(name, lambda m: m.start()), DeltaAfterTerminal)
+    refuses(subject, METHODS[name], DeltaAfterTerminal)
     assert DeltaAfterTerminal.code == "bridge.stream.delta_after_terminal"
+
+
+@table("phase", [Phase.IDLE, *ENDINGS])
+@table("name", [*TRANSITIONS, "start"])
+def test_a_transition_in_the_wrong_phase_is_an_error(name: str, phase: Phase) -> None:
+    subject = machine()
+    if phase in ENDINGS:
+        subject.start()
+        ENDINGS[phase](subject)
+    elif name == "start":
+        subject.start()
+    refuses(subject, TRANSITIONS.get(name, lambda m: m.start()), InvalidTransition)
+    assert InvalidTransition.code == "bridge.stream.invalid_transition"
 
 
 @pytest.mark.parametrize("pending", [None, "stop"])
@@ -120,10 +135,10 @@ def test_a_response_starts_once(pending: str | None) -> None:
     assert InvalidTransition.code == "bridge.stream.invalid_transition"
 
 
-@table("name", [name for name in METHODS if name != "tool end"])
+@table("name", [name for name in (*METHODS, *TRANSITIONS) if name != "tool end"])
 def test_every_delta_is_accepted_in_progress(name: str) -> None:
     subject = started()
-    METHODS[name](subject)
+    (METHODS | TRANSITIONS)[name](subject)
     assert subject.phase in (Phase.IN_PROGRESS, Phase.COMPLETED, Phase.FAILED)
 
 

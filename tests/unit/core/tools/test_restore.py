@@ -54,7 +54,7 @@ EXEC_ACTION = {"type": "exec", "command": ["ls", "-l"], "env": {}}
         ),
         (
             "local_shell",
-            '{"command":["ls","-l"],"env":{"A":"1","B":2}}',
+            '{"command":["ls","-l"],"env":{"A":"1"}}',
             {"type": "local_shell_call", "action": EXEC_ACTION | {"env": {"A": "1"}}},
         ),
         (
