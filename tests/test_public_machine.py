@@ -298,8 +298,12 @@ def test_a_finish_reason_decides_the_status(
 
 
 def test_a_failed_outcome_says_why() -> None:
-    assert antiphon.map_finish_reason(None).message == "Provider returned no finish reason."
-    assert antiphon.map_finish_reason("surprise").message == "Unexpected finish reason: surprise."
+    assert antiphon.map_finish_reason(None).message == (
+        "The provider returned no finish reason. Send the request again."
+    )
+    assert antiphon.map_finish_reason("surprise").message == (
+        "The provider sent an unexpected finish reason. Reason: surprise."
+    )
 
 
 # Restoration of tool calls

@@ -18,7 +18,7 @@ def test_a_failure_says_what_went_wrong(case: Case) -> None:
     message = final(events_of(case))["error"]["message"]
     assert message
     if not read(case.data).error:
-        assert message == "Provider returned no finish reason."
+        assert message == "The provider returned no finish reason. Send the request again."
 
 
 def test_the_corpus_covers_every_case() -> None:

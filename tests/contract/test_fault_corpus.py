@@ -23,7 +23,7 @@ NO_QUOTA = ("billing", "insufficient_quota", False, "key")
 BLOCKED = ("content_blocked", "content_filter", False, "content")
 RATE_LIMIT = ("rate_limit", "rate_limit_exceeded", True, "key")
 OVERLOADED = ("provider_overloaded", "overloaded", True, "provider")
-SERVER_ERROR = ("provider_overloaded", "server_error", True, "provider")
+SERVER_ERROR = ("api_error", "server_error", True, "provider")
 BAD_GATEWAY = ("provider_overloaded", "bad_gateway", True, "provider")
 BAD_CALL = ("api_error", "tool_use_failed", True, "model")
 

@@ -148,7 +148,7 @@ CASES = {
         falls_back=False,
     ),
     # 11: too busy
-    "500": Case(error(500), [A] * 3, 503, "server_error", "provider_overloaded", (1, 2)),
+    "500": Case(error(500), [A] * 3, 503, "server_error", "api_error", (1, 2)),
     "502": Case(error(502), [A] * 3, 503, "server_error", "provider_overloaded", (1, 2)),
     "503": Case(
         error(503),
@@ -167,7 +167,7 @@ CASES = {
         (1, 2),
     ),
     "500 inside a 200": Case(
-        error_in_stream(500), [A] * 3, 503, "server_error", "provider_overloaded", (1, 2)
+        error_in_stream(500), [A] * 3, 503, "server_error", "api_error", (1, 2)
     ),
     # 12: gibberish
     "unreadable": Case(send_unreadable, [A] * 2, 502, "server_error", "protocol", (1,)),

@@ -90,7 +90,7 @@ async def test_llama_cpp_python_gets_a_schema_in_the_form_that_it_accepts(
     for answer in (first, second):
         assert (answer.status, answer.text) == (200, ANSWER)
         assert "format.degraded" in codes(answer)
-    assert [fault for *_, fault in read_attempts(setup, first)] == ["provider_overloaded", None]
+    assert [fault for *_, fault in read_attempts(setup, first)] == ["api_error", None]
 
 
 @STREAMED_AND_WHOLE

@@ -100,6 +100,24 @@ async def test_a_fault_that_a_fallback_hides_from_the_client_is_in_log_and_trace
     assert [each.reason for each in detail.attempts] == ["no such key", "expired key", None]
 
 
+async def _break_after_the_finish_reason(request: ReceivedRequest, connection: Connection) -> None:
+    await connection.head()
+    for data in (*HELLO, chunk({}, "stop")):
+        await connection.send(data)
+    connection.reset()
+
+
+async def test_a_loss_after_the_finish_reason_leaves_a_debug_entry(tmp_path: Path) -> None:
+    log, answer = await send(
+        tmp_path, _break_after_the_finish_reason, {"input": "Hello?", "stream": True}
+    )
+    assert answer.response["status"] == "completed"
+    entry = find_entry(log, "upstream.lost_after_finish")
+    assert entry.level == "debug"
+    assert (entry.facts["provider"], entry.facts["fault"]) == ("up", "connection")
+    assert "reason" in entry.facts
+
+
 def echo_request(status: int = 400) -> Script:
     """A hostile provider: quotes the whole request and the key, in several ways."""
 

@@ -76,7 +76,6 @@ def _error_sinks() -> Iterator[tuple[str, tuple[str, int | None, str]]]:
 SINKS: dict[str, tuple[str, int | None, str]] = {
     "Diagnostic": (DIAGNOSTIC, None, "message"),
     "failed": (STREAM, None, "message"),
-    "Outcome": (STREAM, None, "message"),
     "fault_of_kind": (STREAM, 1, "message"),
     "ProviderFault": (STREAM, None, "message"),
     "SchemaViolation": (VIOLATION, 2, "message"),

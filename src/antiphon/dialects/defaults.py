@@ -21,6 +21,8 @@ class DialectDefaults:
     """
 
     parameter_fields: ClassVar[ParameterFields]
+    locales: ClassVar[frozenset[str]] = frozenset()
+    """Languages, in lower case, for which `describe` has texts beside the built-in ones."""
 
     def framer(self, max_bytes: int = DEFAULT_LIMITS.frame_bytes) -> Framer:
         return SSEDecoder(max_bytes)

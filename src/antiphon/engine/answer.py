@@ -26,7 +26,7 @@ from antiphon.dialects.responses.create_response import report_settings
 from antiphon.engine.fault_report import FaultReport, clean_text, is_bug, report_fault
 from antiphon.engine.report import AttemptReport
 from antiphon.engine.routing import Target
-from antiphon.engine.services import Prepared, Services
+from antiphon.engine.services import Prepared, Services, choose_locale
 from antiphon.engine.tracing import RunTrace
 from antiphon.engine.turns import SaveTurn, keep_call_states
 from antiphon.errors import AntiphonError
@@ -120,7 +120,8 @@ class Answer:
 
     def _describer(self) -> Callable[[ProviderFault], str]:
         """Return what describes faults of the current provider; it does not refer to the answer."""
-        provider, locale = self._target.provider, self._prepared.caller.locale
+        provider = self._target.provider
+        locale = choose_locale(self._prepared.caller, provider.dialect)
         return partial(provider.dialect.describe, locale=locale, provider=provider.name)
 
     # Translation
@@ -171,6 +172,15 @@ class Answer:
         if body.lstrip().startswith(b"{"):
             return translation.feed_whole(body)
         return translation.feed(body) + translation.close()
+
+    def lose(self, fault: ProviderFault) -> list[Event]:
+        """End a round whose connection broke. After the finish reason nothing is missing but the
+        token counts, perhaps: that is worth an entry for who looks for them."""
+        translation = self.translation
+        if translation.finishing and not translation.ended:
+            facts = {**self.facts, **self._report(fault).facts}
+            self._services.emit(Entry("upstream.lost_after_finish", "debug", facts))
+        return translation.connection_lost(fault)
 
     @property
     def has_output(self) -> bool:

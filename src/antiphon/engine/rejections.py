@@ -254,7 +254,8 @@ def _find_choice(plan: Plan, text: str) -> ModeRejection | None:
 
 def says_nothing(fault: ProviderFault) -> bool:
     """Whether a fault is a 500 without a reason, as of an unhandled exception in a server."""
-    return fault.status == 500 and _SAYS_NOTHING.fullmatch(fault.message.strip()) is not None
+    text = fault.message.strip() if fault.original else ""  # without a body, it is our own text
+    return fault.status == 500 and _SAYS_NOTHING.fullmatch(text) is not None
 
 
 def guess_mode(plan: Plan) -> ModeRejection | None:

@@ -22,6 +22,7 @@ from msgspec import Struct
 
 from antiphon.config import AttemptConfig
 from antiphon.core.faults.fault import FaultType, ProviderFault, Scope
+from antiphon.core.faults.kinds import FaultKind
 from antiphon.engine.health import HealthRegistry
 from antiphon.engine.routing import Target
 
@@ -29,8 +30,10 @@ _LONGEST_PAUSE_S = 60.0
 _LEAST_CALL_S = 5.0
 _LEAST_SHARE = 0.1  # of the whole time, where that is short
 _FINAL_SCOPES = frozenset({Scope.request, Scope.content, Scope.client})
-# Retries at the same target for fault types where one is not enough.
-_SAME_TARGET_RETRIES = {FaultType.provider_overloaded: 2, FaultType.connection: 2}
+# Faults for which one retry at the same target is not enough, by type or by code.
+_TWO_RETRIES = frozenset(
+    {FaultType.provider_overloaded, FaultType.connection, FaultKind.SERVER_ERROR}
+)
 
 
 class Change(StrEnum):
@@ -206,7 +209,8 @@ class RetryPolicy:
     def _same_after_pause(self, attempt: NextAttempt, fault: ProviderFault) -> NextAttempt | None:
         """Retry at the same target; not where the pause is too long, and not at an open circuit
         while another target is left."""
-        if not fault.retryable or self._same_target >= _SAME_TARGET_RETRIES.get(fault.type, 1):
+        retries = 2 if _TWO_RETRIES & {fault.type, fault.code} else 1
+        if not fault.retryable or self._same_target >= retries:
             return None
         self._same_target += 1
         pause_s = self._backoff_s(fault)

@@ -250,11 +250,11 @@ class Run:
         try:
             chunk = await attempt.begin_read().next()
         except UpstreamError as error:
-            return translation.connection_lost(self._stopped or attempt.idle_fault or error.fault)
+            return self._answer.lose(self._stopped or attempt.idle_fault or error.fault)
         finally:
             attempt.is_reading = False
         if (fault := self._stopped or attempt.idle_fault) is not None:
-            return translation.connection_lost(fault)
+            return self._answer.lose(fault)
         if not chunk:
             return translation.close()
         frames, finish = translation.frame_count, translation.machine.pending_finish

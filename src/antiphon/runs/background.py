@@ -70,6 +70,7 @@ class QueuedRequest(msgspec.Struct, frozen=True, kw_only=True):
     request_id: str
     profile: Profile
     locale: str
+    languages: str = ""
 
 
 _decode = msgspec.json.Decoder(QueuedRequest).decode
@@ -247,7 +248,13 @@ class BackgroundRuns:
     async def _prepare(self, claimed: ClaimedRun) -> AcceptedRequest:
         """Prepare the request of a response that another process has accepted."""
         queued = _decode(claimed.start.request)
-        caller = Caller(queued.client, queued.request_id, queued.profile, queued.locale)
+        caller = Caller(
+            queued.client,
+            queued.request_id,
+            queued.profile,
+            queued.locale,
+            languages=queued.languages,
+        )
         engine = self._engine
         prepared = await engine.prepare(
             parse_request(queued.request),
@@ -361,5 +368,6 @@ def _encode_request(prepared: Prepared) -> bytes:
             request_id=caller.request_id,
             profile=caller.profile,
             locale=caller.locale,
+            languages=caller.languages,
         )
     )

@@ -51,16 +51,21 @@ class Application:
         return response
 
 
+_MAX_LANGUAGES = 256  # characters of an Accept-Language header that are read
+
+
 def _begin(process: GatewayProcess, http: HTTPRequest, match: Match | None) -> Exchange:
     """Serve a request by the setup in effect now, from its API key to its last event."""
     setup = process.setup
     headers = http.headers
+    languages = headers.get("accept-language", "")[:_MAX_LANGUAGES]
     caller = Caller(
         client="",
         request_id=setup.engine.services.runtime.new_id("req"),
         profile=setup.resolve_profile(headers.get("originator", ""), headers.get("user-agent", "")),
-        locale=negotiate_locale(headers.get("accept-language", ""), setup.server.locale),
+        locale=negotiate_locale(languages, setup.server.locale),
         trace_headers=(headers.get("traceparent", ""), headers.get("tracestate", "")),
+        languages=languages,
     )
     if match is None:
         return Exchange(process, setup, http, caller)

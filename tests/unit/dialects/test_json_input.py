@@ -80,7 +80,7 @@ def test_a_blank_frame_is_an_extra() -> None:
 def test_an_error_without_a_reason_is_a_server_fault() -> None:
     fault = find_error({"error": "something odd"})
     assert fault is not None
-    assert (fault.type, fault.retryable, fault.scope) == ("provider_overloaded", True, "provider")
+    assert (fault.type, fault.retryable, fault.scope) == ("api_error", True, "provider")
 
 
 def test_an_error_with_a_reason_is_classified_by_it() -> None:

@@ -64,7 +64,7 @@ async def test_the_counter_of_the_provider_is_used(tmp_path: Path, kind: str) ->
     [
         ("chat", 200, b"{}", "There is no token counter for up/m"),
         ("anthropic", 404, b"{}", "The token counter for up/m failed (api_error)"),
-        ("anthropic", 500, b"oops", "The token counter for up/m failed (provider_overloaded)"),
+        ("anthropic", 500, b"oops", "The token counter for up/m failed (api_error)"),
         ("anthropic", 200, b"{}", "The token counter for up/m sent no count"),
     ],
 )

@@ -119,6 +119,7 @@ def test_other_faults_reject_no_mode(status: int) -> None:
     ("fault", "expected"),
     [
         (SILENT, True),
+        (classify(500, {}, b""), True),
         (classify(500, {}, b"Internal Server Error"), True),
         (classify(500, {}, b"<html>oops</html>"), True),
         (refusal("AssertionError", 500), True),

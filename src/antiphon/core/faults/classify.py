@@ -76,7 +76,10 @@ def _make_fault(
         status = reading.status
     kind = _decide_kind(status, reading, has_delay=delay_s is not None)
     code = str(status) if kind is FaultKind.API_ERROR else kind
-    fault = fault_of_kind(kind, reading.text, code)
+    if original.strip():
+        fault = fault_of_kind(kind, reading.text, code)
+    else:
+        fault = fault_of_kind(kind, f"HTTP {status}, without a body", code)
     return msgspec.structs.replace(
         fault,
         public_code=reading.code if reading.code in PASSED_THROUGH_CODES else fault.public_code,

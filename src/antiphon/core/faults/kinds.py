@@ -124,7 +124,7 @@ FAULT_KINDS: Mapping[str, FaultKindRow] = {
     _K.CONTENT_BLOCKED: _Row(_T.content_blocked, False, _S.content, "invalid_prompt", 400),
     # Inside a stream an overload is `server_error`: Codex gives up on `server_is_overloaded`.
     _K.OVERLOADED: _Row(_T.provider_overloaded, True, _S.provider, "server_error", 503, 5.0),
-    _K.SERVER_ERROR: _Row(_T.provider_overloaded, True, _S.provider, "server_error", 503, 5.0),
+    _K.SERVER_ERROR: _Row(_T.api_error, True, _S.provider, "server_error", 503, 5.0),
     _K.BAD_GATEWAY: _Row(_T.provider_overloaded, True, _S.provider, "server_error", 503, 5.0),
     # Never followed: the request would carry the API key to whatever address the answer names.
     _K.REDIRECTED: _Row(_T.api_error, False, _S.provider, "invalid_prompt", 502),

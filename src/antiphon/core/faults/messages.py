@@ -29,6 +29,8 @@ _SHOWN_REASONS = frozenset(
 Texts: TypeAlias = Mapping[str, Mapping[str, str]]
 """Locale → key → text. A key is a fault type, `type/code`, or one of the parts below."""
 
+UNEXPECTED_FINISH = "unexpected_finish_reason"
+"""The code of a fault whose `upstream.code` is the provider's finish reason, and may be shown."""
 _PROVIDER = "provider"
 _NAMED_PROVIDER = "provider/named"
 _DELAY = "delay"
@@ -64,7 +66,7 @@ _ENGLISH: Mapping[str, str] = {
     "Request a shorter answer, or raise the total timeout.",
     "provider_overloaded": "{provider} is overloaded. "
     "Send the request again, or choose another model.",
-    "provider_overloaded/server_error": "{provider} reported an internal error. "
+    "api_error/server_error": "{provider} reported an internal error. "
     "Send the request again, or choose another model.",
     "provider_overloaded/bad_gateway": "{provider} reported that a server behind it failed. "
     "Send the request again, or choose another model.",
@@ -92,6 +94,18 @@ _ENGLISH: Mapping[str, str] = {
     "Request a shorter answer, or raise the limits in [limits] of the gateway's configuration.",
     "protocol/invalid_output_format": "The model's answer does not match the requested format. "
     "Send the request again, or simplify the schema.",
+    "protocol/no_finish_reason": "{provider} returned no finish reason. Send the request again.",
+    "protocol/unexpected_finish_reason": "{provider} sent an unexpected finish reason.",
+    "protocol/network_error": "{provider} reported a network error. Send the request again.",
+    "protocol/insufficient_system_resource": "{provider} ran out of capacity. "
+    "Send the request again.",
+    "protocol/malformed_model_output": "{provider} could not parse the output of the model. "
+    "Send the request again.",
+    "protocol/malformed_tool_use": "{provider} could not parse a tool call of the model. "
+    "Send the request again.",
+    "protocol/generation_error": "{provider} reported an error. Send the request again.",
+    "protocol/generation_aborted": "{provider} aborted the answer. Send the request again.",
+    "protocol/generation_timeout": "{provider} timed out. Send the request again.",
     "connection": "{provider} could not be reached, or closed the connection. "
     "Check the network and its base URL, or send the request again.",
     "cancelled": "The request was cancelled.",
@@ -126,7 +140,7 @@ _CHINESE: Mapping[str, str] = {
     "timeout/idle_timeout": "{provider}在回答完成之前停止输出，请重新发送请求。",
     "timeout/total_timeout": "回答未能在请求的总时限内完成，请缩短回答或延长总时限。",
     "provider_overloaded": "{provider}当前过载，请重新发送请求或换用其他模型。",
-    "provider_overloaded/server_error": "{provider}发生内部错误，请重新发送请求或换用其他模型。",
+    "api_error/server_error": "{provider}发生内部错误，请重新发送请求或换用其他模型。",
     "provider_overloaded/bad_gateway": "{provider}的后端服务出错，请重新发送请求或换用其他模型。",
     "auth": "{provider}拒绝了该 API 密钥，请检查为该服务商配置的密钥。",
     "billing": "{provider}报告账户余额或配额已用尽，请充值或换用其他密钥。",
@@ -144,6 +158,15 @@ _CHINESE: Mapping[str, str] = {
     "protocol/response_too_large": "{provider}的回答超过网关允许的大小，请缩短回答，"
     "或提高网关配置中 [limits] 的限制。",
     "protocol/invalid_output_format": "模型的回答不符合要求的格式，请重新发送请求或简化 schema。",
+    "protocol/no_finish_reason": "{provider}未给出结束原因，请重新发送请求。",
+    "protocol/unexpected_finish_reason": "{provider}给出了未知的结束原因。",
+    "protocol/network_error": "{provider}报告了网络错误，请重新发送请求。",
+    "protocol/insufficient_system_resource": "{provider}资源不足，请重新发送请求。",
+    "protocol/malformed_model_output": "{provider}无法解析模型的输出，请重新发送请求。",
+    "protocol/malformed_tool_use": "{provider}无法解析模型的工具调用，请重新发送请求。",
+    "protocol/generation_error": "{provider}报告了错误，请重新发送请求。",
+    "protocol/generation_aborted": "{provider}中止了回答，请重新发送请求。",
+    "protocol/generation_timeout": "{provider}生成超时，请重新发送请求。",
     "connection": "{provider}无法连接或关闭了连接，请检查网络和 base URL，或重新发送请求。",
     "cancelled": "请求已取消。",
     "unknown": "{provider}报告了网关无法识别的错误，详情见网关日志。",
@@ -177,13 +200,20 @@ def describe(
 
     named = text(_NAMED_PROVIDER).format(provider=provider) if provider else text(_PROVIDER)
     parts = [text(f"{fault.type}/{fault.code}", fault.type).format(provider=named)]
-    if fault.code in _SHOWN_REASONS:
-        parts.append(text(_REASON).format(code=fault.code))
+    if (reason := _shown_reason(fault)) is not None:
+        parts.append(text(_REASON).format(code=reason))
     if fault.retryable and fault.retry_after_s is not None:
         parts.append(text(_DELAY).format(delay=_seconds(fault.retry_after_s)))
     if fault.status is not None:
         parts.append(text(_STATUS).format(status=fault.status))
     return "".join(parts)
+
+
+def _shown_reason(fault: ProviderFault) -> str | None:
+    """The provider's own name for a reason, if clients may see it."""
+    if fault.code == UNEXPECTED_FINISH:
+        return fault.upstream.code
+    return fault.code if fault.code in _SHOWN_REASONS else None
 
 
 def _wider_locales(locale: str) -> Iterator[str]:
@@ -208,8 +238,12 @@ _LANGUAGE_RANGE = re.compile(
 
 
 @lru_cache(maxsize=256)
-def negotiate_locale(accept_language: str, default: str) -> str:
+def negotiate_locale(
+    accept_language: str, default: str, others: frozenset[str] = frozenset()
+) -> str:
     """Choose the available locale that an Accept-Language header prefers, else `default`.
+
+    Available are those with texts here, and `others`.
 
     A range matches a locale or a wider one (zh-CN matches zh); `*` matches `default`, or another
     locale if the header excludes that (`q=0`). A malformed range is skipped; nothing fails.
@@ -220,7 +254,9 @@ def negotiate_locale(accept_language: str, default: str) -> str:
     for name, _ in sorted(accepted, key=lambda each: -each[1]):
         candidates = (default, *TEXTS) if name == "*" else _wider_locales(name)
         for locale in candidates:
-            if locale not in excluded and (locale in TEXTS or name == "*"):
+            if locale in excluded:
+                continue
+            if locale in TEXTS or locale in others or name == "*":
                 return locale
     return default
 

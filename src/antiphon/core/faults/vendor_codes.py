@@ -317,7 +317,7 @@ PHRASES = (
     ),
     _make_phrase(
         FaultKind.OVERLOADED,
-        frozenset({FaultKind.RATE_LIMIT, FaultKind.UNKNOWN}),
+        frozenset({FaultKind.RATE_LIMIT, FaultKind.SERVER_ERROR, FaultKind.UNKNOWN}),
         r"\boverloaded\b",
         r"\bat capacity\b",
         r"(?:service|temporarily|currently) unavailable",

@@ -10,7 +10,10 @@ import re
 from collections.abc import Mapping
 from typing import Literal, TypeAlias
 
-from msgspec import Struct
+from msgspec import Struct, structs
+
+from antiphon.core.faults.fault import ProviderFault, UpstreamDetails, protocol_fault
+from antiphon.core.faults.messages import UNEXPECTED_FINISH, describe
 
 TerminalStatus: TypeAlias = Literal["completed", "incomplete", "failed", "cancelled"]
 
@@ -21,8 +24,14 @@ class Outcome(Struct, frozen=True):
     status: TerminalStatus
     incomplete_reason: str | None = None
     error_code: str | None = None
-    message: str | None = None
+    fault: ProviderFault | None = None
+    """Why the provider could not finish; `describe` makes the client's message of it."""
     whole: bool = False
+
+    @property
+    def message(self) -> str | None:
+        """The message of a failure in English, without the name of the provider."""
+        return None if self.fault is None else describe(self.fault)
 
 
 COMPLETED = Outcome("completed", whole=True)
@@ -32,11 +41,13 @@ CANCELLED = Outcome("cancelled")
 """Not a reason of a provider: the client has cancelled the response."""
 
 
-def _failure(message: str, *, whole: bool = False) -> Outcome:
-    return Outcome("failed", error_code="server_error", message=message, whole=whole)
+def _failure(code: str) -> Outcome:
+    """A failure that `core.faults.messages` describes by this code."""
+    fault = protocol_fault(f"finish reason: {code}", code)
+    return Outcome("failed", error_code="server_error", fault=fault)
 
 
-_NO_REASON = _failure("Provider returned no finish reason.")
+_NO_REASON = _failure("no_finish_reason")
 
 FINISH_REASONS: Mapping[str, Outcome] = {
     "stop": COMPLETED,
@@ -45,7 +56,7 @@ FINISH_REASONS: Mapping[str, Outcome] = {
     "model_context_window_exceeded": TRUNCATED,
     "content_filter": FILTERED,
     "sensitive": FILTERED,
-    "network_error": _failure("The provider reported a network error."),
+    "network_error": _failure("network_error"),
     # Vendors' own names.
     "eos": COMPLETED,
     "eos_token": COMPLETED,
@@ -83,18 +94,12 @@ FINISH_REASONS: Mapping[str, Outcome] = {
     "guardrail_intervened": FILTERED,
     "content_filtered": FILTERED,
     "error_toxic": FILTERED,
-    "insufficient_system_resource": _failure(
-        "The provider ran out of capacity. Send the request again."
-    ),
-    "malformed_model_output": _failure(
-        "The provider could not parse the output of the model. Send the request again."
-    ),
-    "malformed_tool_use": _failure(
-        "The provider could not parse a tool call of the model. Send the request again."
-    ),
-    "error": _failure("The provider reported an error. Send the request again."),
-    "abort": _failure("The provider aborted the answer. Send the request again."),
-    "timeout": _failure("The provider timed out. Send the request again."),
+    "insufficient_system_resource": _failure("insufficient_system_resource"),
+    "malformed_model_output": _failure("malformed_model_output"),
+    "malformed_tool_use": _failure("malformed_tool_use"),
+    "error": _failure("generation_error"),
+    "abort": _failure("generation_aborted"),
+    "timeout": _failure("generation_timeout"),
 }
 
 _ENUM_SHAPED = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
@@ -108,5 +113,7 @@ def map_finish_reason(reason: str | None) -> Outcome:
     if known is not None:
         return known
     # An unknown reason may be any text: it is shown only if it is shaped like a code.
-    shown = f": {reason}" if _ENUM_SHAPED.fullmatch(reason) else ""
-    return _failure(f"Unexpected finish reason{shown}.", whole=True)
+    shown = reason if _ENUM_SHAPED.fullmatch(reason) else None
+    fault = protocol_fault(f"finish reason: {reason}", UNEXPECTED_FINISH)
+    fault = structs.replace(fault, upstream=UpstreamDetails(code=shown))
+    return Outcome("failed", error_code="server_error", fault=fault, whole=True)

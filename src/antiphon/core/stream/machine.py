@@ -344,7 +344,8 @@ class ResponseMachine:
         last: Status = "completed" if ending.whole else "incomplete"
         publish = ending.error_code is None
         events += self._sequencer.close_all(last, ended_well=ended_well, publish=publish)
-        return [*events, self._end(ending)]
+        message = "" if ending.fault is None else self._describe(ending.fault)
+        return [*events, self._end(ending, message)]
 
     def fail(self, fault: ProviderFault | str, *, code: str | None = None) -> list[Event]:
         """End the response with a fault, or with a message for the client and a code of the API."""
@@ -354,10 +355,10 @@ class ResponseMachine:
         if not isinstance(fault, str):
             self.fault = fault
             code = fault.public_code
-        ending = Outcome("failed", error_code=normalize_code(code), message=message)
-        return [*events, self._end(ending)]
+        ending = Outcome("failed", error_code=normalize_code(code))
+        return [*events, self._end(ending, message)]
 
-    def _end(self, ending: Outcome) -> Event:
+    def _end(self, ending: Outcome, message: str) -> Event:
         status: str = "incomplete" if ending is CANCELLED else ending.status
         phase = Phase(status)
         reason = ending.incomplete_reason
@@ -367,7 +368,7 @@ class ResponseMachine:
             status=ending.status,
             completed_at=self._now() if ending.status == "completed" else None,
             incomplete_details=IncompleteDetails(reason) if reason else None,
-            error=ResponseError(code, ending.message or "") if code else None,
+            error=ResponseError(code, message) if code else None,
             stop_sequence=self._matched_stop(),
         )
         self._usage_counter.feed(Usage())  # zeros, if the provider sent no counts

@@ -79,7 +79,7 @@ SHAPES: list[tuple[int | None, object, str]] = [
     (None, {"type": "error", "error": {"type": "not_found_error"}}, "api_error"),
     (None, {"type": "error", "error": {"type": "request_too_large"}}, "context_length"),
     (None, {"type": "error", "error": {"type": "rate_limit_error"}}, "rate_limit"),
-    (None, {"type": "error", "error": {"type": "api_error"}}, "provider_overloaded"),
+    (None, {"type": "error", "error": {"type": "api_error"}}, "api_error"),
     (None, {"type": "error", "error": {"type": "timeout_error"}}, "timeout"),
     (None, {"type": "error", "error": {"type": "overloaded_error"}}, "provider_overloaded"),
     # Gemini, bare and in an array
@@ -95,15 +95,15 @@ SHAPES: list[tuple[int | None, object, str]] = [
     (
         None,
         {"type": "response.failed", "response": {"error": {"code": "server_error"}}},
-        "provider_overloaded",
+        "api_error",
     ),
     # Bedrock, Cohere, and an error inside a choice
     (None, {"message": "m", "originalStatusCode": 429, "originalMessage": "slow"}, "rate_limit"),
     (None, {"__type": "com.amazon#ThrottlingException", "message": "m"}, "rate_limit"),
-    (None, {"type": "message-end", "delta": {"error": "internal error"}}, "provider_overloaded"),
+    (None, {"type": "message-end", "delta": {"error": "internal error"}}, "api_error"),
     (None, {"choices": [{"error": {"code": 502}}, "junk"]}, "provider_overloaded"),
     # Bodies that say nothing
-    (500, None, "provider_overloaded"),
+    (500, None, "api_error"),
     (400, 7, "invalid_request"),
     (400, {"error": {}}, "invalid_request"),
     (400, {"error": None}, "invalid_request"),
@@ -221,7 +221,7 @@ def test_a_document_without_an_error_gives_no_fault(document: Mapping[str, objec
         ({"message": "overloaded"}, "provider_overloaded"),
         ({"detail": "rate limit"}, "rate_limit"),
         ({"detail": [{"msg": "rate limit"}]}, "rate_limit"),
-        ({"msg": "m", "code": 500}, "provider_overloaded"),
+        ({"msg": "m", "code": 500}, "api_error"),
         ({"message": "m", "error_type": "TOO_MANY_TOKENS", "id": "1"}, "context_length"),
         ({"choices": [{"error": {"code": 502, "message": "m"}}]}, "provider_overloaded"),
         ({"response": {"error": {"code": "insufficient_quota"}}}, "billing"),
@@ -236,7 +236,7 @@ def test_an_error_inside_a_document_is_found(document: Mapping[str, object], kin
 def test_the_status_of_the_answer_counts_when_it_is_an_error() -> None:
     document = {"error": {"message": "m", "code": 500}}
     assert found(document, 429).type == "rate_limit"
-    assert found(document, 200).type == "provider_overloaded"
+    assert found(document, 200).type == "api_error"
     assert found(document).status == 500
 
 

@@ -63,7 +63,7 @@ def test_a_status_alone_is_enough(status: int, code: str) -> None:
         ("server_is_overloaded", "provider_overloaded", "server_error"),
         ("slow_down", "provider_overloaded", "server_error"),
         ("usage_not_included", "billing", "insufficient_quota"),
-        ("server_error", "provider_overloaded", "server_error"),
+        ("server_error", "api_error", "server_error"),
         ("invalid_prompt", "invalid_request", "invalid_prompt"),
         ("E_NEW", "unknown", "server_error"),
     ],
@@ -128,3 +128,15 @@ def test_any_document_gives_a_complete_fault_or_none(
     if fault is not None:
         assert_complete(fault)
     assert fault is None or fault.status is None or 300 <= fault.status <= 599
+
+
+@table("status", [400, 404, 429, 500, 503])
+def test_an_error_without_a_body_has_a_message(status: int) -> None:
+    assert classify(status, {}, b" ").message == f"HTTP {status}, without a body"
+
+
+def test_a_500_without_more_words_is_an_error_of_the_api_and_not_an_overload() -> None:
+    silent = classify(500, {}, b"")
+    assert (silent.type, silent.code, silent.retryable) == ("api_error", "server_error", True)
+    busy = classify(500, {}, b'{"error": {"message": "The server is overloaded"}}')
+    assert busy.type == "provider_overloaded"

@@ -81,14 +81,14 @@ TABLE = [
         400,
         None,
     ),
-    (answer(500), "provider_overloaded", True, "provider", "server_error", 503, 5.0),
+    (answer(500), "api_error", True, "provider", "server_error", 503, 5.0),
     (answer(502), "provider_overloaded", True, "provider", "server_error", 503, 5.0),
     (answer(503), "provider_overloaded", True, "provider", "server_error", 503, 5.0),
     (answer(529), "provider_overloaded", True, "provider", "server_error", 503, 5.0),
     (coded(None, "UNAVAILABLE"), "provider_overloaded", True, "provider", "server_error", 503, 5.0),
     (
         coded(None, "modelStreamErrorException"),
-        *("provider_overloaded", True, "provider", "server_error", 503, 5.0),
+        *("api_error", True, "provider", "server_error", 503, 5.0),
     ),
     (protocol_fault("bad JSON"), "protocol", True, "provider", "server_error", 502, None),
     (

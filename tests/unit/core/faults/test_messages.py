@@ -131,6 +131,14 @@ def test_accept_language_selects_an_available_locale_or_the_default(
     assert negotiate_locale(header, default) == locale
 
 
+@table(
+    ("header", "locale"),
+    [("fr-CA, zh;q=0.8", "fr"), ("de, zh;q=0.8", "zh"), ("fr;q=0, en", "en"), ("*", "xx")],
+)
+def test_a_locale_of_a_plug_in_is_available_too(header: str, locale: str) -> None:
+    assert negotiate_locale(header, "xx", frozenset({"fr"})) == locale
+
+
 @given(st.text(), st.sampled_from(["en", "zh", "zh-CN"]))
 def test_any_accept_language_gives_an_available_locale_or_the_default(
     header: str, default: str

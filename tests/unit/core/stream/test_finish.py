@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from antiphon.core.deltas import Finish, Text
+from antiphon.core.faults.messages import describe
 from antiphon.core.stream.finish import FINISH_REASONS, map_finish_reason
+from antiphon.core.stream.machine import ResponseMachine
 from tests.support.machines import run
 from tests.support.stream_validator import check
 from tests.support.tables import table
 
+UNEXPECTED = "The provider sent an unexpected finish reason."
 ORIGINAL_TABLE = [
     ("stop", "completed", None, None),
     ("tool_calls", "completed", None, None),
@@ -17,10 +22,15 @@ ORIGINAL_TABLE = [
     ("model_context_window_exceeded", "incomplete", "max_output_tokens", None),
     ("content_filter", "incomplete", "content_filter", None),
     ("sensitive", "incomplete", "content_filter", None),
-    ("network_error", "failed", None, "The provider reported a network error."),
-    (None, "failed", None, "Provider returned no finish reason."),
-    ("", "failed", None, "Provider returned no finish reason."),
-    ("surprise", "failed", None, "Unexpected finish reason: surprise."),
+    (
+        "network_error",
+        "failed",
+        None,
+        "The provider reported a network error. Send the request again.",
+    ),
+    (None, "failed", None, "The provider returned no finish reason. Send the request again."),
+    ("", "failed", None, "The provider returned no finish reason. Send the request again."),
+    ("surprise", "failed", None, f"{UNEXPECTED} Reason: surprise."),
 ]
 
 
@@ -70,7 +80,22 @@ def test_vendors_finish_reasons_are_mapped(reason: str, status: str) -> None:
 
 @table("reason", ["sk-secret https://x", "a b", "x" * 65, "<b>", "1", "ß"])
 def test_a_reason_that_is_not_shaped_like_a_code_is_not_shown(reason: str) -> None:
-    assert map_finish_reason(reason).message == "Unexpected finish reason."
+    assert map_finish_reason(reason).message == UNEXPECTED
+
+
+@table("reason", [None, "surprise", *(r for r in FINISH_REASONS if FINISH_REASONS[r].fault)])
+def test_a_failure_by_finish_reason_names_the_provider_in_the_language_of_the_client(
+    reason: str | None,
+) -> None:
+    machine = ResponseMachine(describe=partial(describe, locale="zh", provider="acme"))
+    machine.start()
+    machine.text("a")
+    machine.finish(reason)
+    error = machine.snapshot.error
+    assert error is not None
+    assert error.message.startswith("acme ")
+    assert not error.message.isascii()
+    assert machine.fault is None, "the provider answered: no attempt has failed"
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,8 @@ from tests.support.machines import (
 from tests.support.stream_validator import check
 from tests.support.tables import table
 
+NO_REASON = "The provider returned no finish reason. Send the request again."
+
 
 def chat_translation() -> Translation:
     return Translation(machine(), Source(resolve("chat")))
@@ -147,7 +149,7 @@ def test_the_model_is_the_one_that_answers_if_the_request_named_none() -> None:
 def test_an_empty_stream_fails() -> None:
     events = documents(chat_translation().close())
     check(events)
-    assert events[-1]["response"]["error"]["message"] == "Provider returned no finish reason."
+    assert events[-1]["response"]["error"]["message"] == NO_REASON
 
 
 def test_the_end_marker_ends_the_answer_before_the_connection_closes() -> None:
@@ -265,7 +267,7 @@ def test_a_complete_whole_answer_has_a_message_unless_it_only_calls(
 
 def test_an_empty_whole_answer_fails_like_a_stream() -> None:
     events = answer_whole()
-    assert events[-1]["response"]["error"]["message"] == "Provider returned no finish reason."
+    assert events[-1]["response"]["error"]["message"] == NO_REASON
     assert kinds(events) == []
 
 

@@ -141,8 +141,8 @@ def test_a_stop_without_a_reason_is_a_finish() -> None:
     [
         ("throttlingException", FaultType.rate_limit, Scope.key, True),
         ("validationException", FaultType.invalid_request, Scope.request, False),
-        ("modelStreamErrorException", FaultType.provider_overloaded, Scope.provider, True),
-        ("internalServerException", FaultType.provider_overloaded, Scope.provider, True),
+        ("modelStreamErrorException", FaultType.api_error, Scope.provider, True),
+        ("internalServerException", FaultType.api_error, Scope.provider, True),
         ("serviceUnavailableException", FaultType.provider_overloaded, Scope.provider, True),
         ("modelTimeoutException", FaultType.timeout, Scope.provider, True),
         ("somethingElse", FaultType.unknown, Scope.provider, False),

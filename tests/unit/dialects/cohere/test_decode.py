@@ -233,8 +233,8 @@ def test_an_empty_message_end_has_no_finish_reason() -> None:
 @pytest.mark.parametrize(
     ("delta", "fault"),
     [
-        ({"error": "internal server error", "finish_reason": "ERROR"}, "provider_overloaded"),
-        ({"error": "odd", "finish_reason": "ERROR"}, "provider_overloaded"),
+        ({"error": "internal server error", "finish_reason": "ERROR"}, "api_error"),
+        ({"error": "odd", "finish_reason": "ERROR"}, "api_error"),
         ({"error": "odd", "finish_reason": "TIMEOUT"}, "timeout"),
         ({"error": "too many tokens"}, "context_length"),
         ({"error": {"message": "rate limit"}}, "rate_limit"),

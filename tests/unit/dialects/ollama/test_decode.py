@@ -144,7 +144,7 @@ def test_a_malformed_count_is_ignored(count: Any) -> None:
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
-        ("an error was encountered while running the model", "provider_overloaded"),
+        ("an error was encountered while running the model", "api_error"),
         ("the input length exceeds the context length", "context_length"),
         ("model 'x' not found", "model_error"),
     ],

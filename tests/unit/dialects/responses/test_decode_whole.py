@@ -70,7 +70,7 @@ def test_a_whole_response_gives_its_finish_reason(fields: Document, reason: str)
     [
         (body(status="queued", output=[]), "protocol"),
         (body(status="in_progress", output=[]), "protocol"),
-        (body(status="failed", output=[], error={"code": "server_error"}), "provider_overloaded"),
+        (body(status="failed", output=[], error={"code": "server_error"}), "api_error"),
         (body(object="list", data=[]), "protocol"),
         (body(object="response.compaction", output=[]), "protocol"),
         (b'{"error":{"code":"insufficient_quota","message":"No credit."}}', "billing"),
