@@ -154,7 +154,7 @@ async def test_an_endless_error_body_is_limited(shared_gateway: SharedGateway) -
 
     answer = await shared_gateway.post_request(script, stream=True)
     await asyncio.wait_for(gone.wait(), LIMIT_S)
-    assert (answer.status, answer.error["code"]) == (503, "server_error")
+    assert (answer.status, answer.error["code"]) == (503, "server_is_overloaded")
 
 
 @pytest.mark.parametrize("status", [301, 302, 307, 308])

@@ -288,7 +288,7 @@ ERRORS: dict[str, list[tuple[int, bytes, str]]] = {
     ],
     "cohere": [(429, b'{"id": "x", "message": "trial limit"}', "rate_limit")],
     "ollama": [(404, b'{"error": "model \'m\' not found"}', "model_error")],
-    "chat": [(500, b"Internal Server Error", "overloaded")],
+    "chat": [(500, b"Internal Server Error", "api_error")],
     "echo": [(429, b"".join(echo.answer(b'{"model": "error-429"}').chunks), "rate_limit")],
 }
 for _name in STREAMED:

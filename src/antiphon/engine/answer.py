@@ -15,6 +15,7 @@ from antiphon.core.diagnostic import Diagnostic
 from antiphon.core.events import Completed, Created, Event, Failed, Incomplete, InProgress
 from antiphon.core.faults.fault import FaultType, ProviderFault, internal_fault, protocol_fault
 from antiphon.core.faults.kinds import FaultKind
+from antiphon.core.faults.messages import negotiate_locale
 from antiphon.core.items import Item, Message, OutputText
 from antiphon.core.plan.plan import Plan
 from antiphon.core.response import Response, ResponseUsage
@@ -22,11 +23,12 @@ from antiphon.core.stream.finish import FINISH_REASONS
 from antiphon.core.stream.source import Source
 from antiphon.core.stream.usage import estimate_unfinished
 from antiphon.core.translation.translation import READING, Round, Translation, make_translation
+from antiphon.dialects.dialect import Dialect
 from antiphon.dialects.responses.create_response import report_settings
 from antiphon.engine.fault_report import FaultReport, clean_text, is_bug, report_fault
 from antiphon.engine.report import AttemptReport
 from antiphon.engine.routing import Target
-from antiphon.engine.services import Prepared, Services, choose_locale
+from antiphon.engine.services import Caller, Prepared, Services
 from antiphon.engine.tracing import RunTrace
 from antiphon.engine.turns import SaveTurn, keep_call_states
 from antiphon.errors import AntiphonError
@@ -410,3 +412,9 @@ def _not_stored(ending: Event) -> Event:
 def _is_blank(item: Item) -> bool:
     """Whether an item is the empty message that a whole answer without text has."""
     return isinstance(item, Message) and item.content in ((), (OutputText(),))
+
+
+def choose_locale(caller: Caller, dialect: Dialect) -> str:
+    """Choose the language of fault descriptions; a plug-in's dialect may have texts of its own."""
+    others: frozenset[str] = getattr(dialect, "locales", frozenset())
+    return negotiate_locale(caller.languages, caller.locale, others) if others else caller.locale

@@ -14,14 +14,12 @@ from antiphon.config import AttemptConfig, CompatibilityConfig
 from antiphon.core.client_profile import OTHER, Profile
 from antiphon.core.diagnostic import Diagnostic
 from antiphon.core.faults.fault import ProviderFault
-from antiphon.core.faults.messages import negotiate_locale
 from antiphon.core.history.capsule import Sealer, Unseal
 from antiphon.core.items import Document
 from antiphon.core.plan.plan import Plan
 from antiphon.core.plan.planner import Planner
 from antiphon.core.request import Request
 from antiphon.core.response import Response
-from antiphon.dialects.dialect import Dialect
 from antiphon.engine.accounting import Accounting, TraceHeaders
 from antiphon.engine.health import HealthRegistry
 from antiphon.engine.rejections import RejectedModes, RejectedParameters
@@ -125,12 +123,6 @@ class Caller(Struct, frozen=True):
     trace_headers: TraceHeaders = ("", "")
     languages: str = ""
     """The client's Accept-Language header."""
-
-
-def choose_locale(caller: Caller, dialect: Dialect) -> str:
-    """Choose the language of fault descriptions; a plug-in's dialect may have texts of its own."""
-    others: frozenset[str] = getattr(dialect, "locales", frozenset())
-    return negotiate_locale(caller.languages, caller.locale, others) if others else caller.locale
 
 
 Compact: TypeAlias = Callable[[], Awaitable[Planner | Diagnostic]]

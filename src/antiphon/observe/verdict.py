@@ -69,6 +69,7 @@ _FAULTS: Mapping[str, _Row] = {
     _T.provider_overloaded: _Row(
         "provider", "{provider} is overloaded or has an internal error", _AGAIN
     ),
+    _K.SERVER_ERROR: _Row("provider", "{provider} has an internal error", _AGAIN),
     _T.timeout: _Row("provider", "{provider} took too long", _AGAIN),
     _K.CONNECT_TIMEOUT: _Row(
         "network",

@@ -18,7 +18,8 @@ from antiphon.core.faults.classify import classify
 from antiphon.core.history.capsule import Unopened
 from antiphon.core.plan.planner import PlanInputs, Planner
 from antiphon.core.response import Response
-from antiphon.engine.answer import Answer
+from antiphon.dialects.chat.dialect import ChatDialect
+from antiphon.engine.answer import Answer, choose_locale
 from antiphon.engine.fault_report import log_fields
 from antiphon.engine.routing import Target
 from antiphon.engine.services import Caller, Prepared, Services
@@ -229,3 +230,12 @@ async def test_an_answer_that_nobody_waits_for_is_logged_as_cancelled(tmp_path: 
         subject.answer.close()
         [entry] = subject.log_of("response.cancelled")
         assert entry["request_id"] == "req_1"
+
+
+def test_a_plug_in_s_dialect_describes_faults_in_the_client_s_own_language() -> None:
+    class FrenchDialect(ChatDialect):
+        locales = frozenset({"fr"})
+
+    caller = Caller("client", "req", locale="zh", languages="fr-CA, zh;q=0.8")
+    assert choose_locale(caller, FrenchDialect()) == "fr"
+    assert choose_locale(caller, ChatDialect()) == "zh"

@@ -8,9 +8,8 @@ from antiphon.core.faults.fault import ProviderFault, shutdown_fault
 from antiphon.core.history.capsule import Unopened
 from antiphon.core.plan.planner import PlanInputs, Planner
 from antiphon.core.response import Response
-from antiphon.dialects.chat.dialect import ChatDialect
 from antiphon.engine.routing import Target
-from antiphon.engine.services import ActiveRuns, Caller, Prepared, choose_locale
+from antiphon.engine.services import ActiveRuns, Caller, Prepared
 from tests.support.outbound_requests import configured
 from tests.support.request_body import parse_body
 
@@ -97,12 +96,3 @@ def test_the_facts_of_a_request_are_names_and_never_content() -> None:
         "provider_model": "deepseek-chat",
         "stream": True,
     }
-
-
-def test_a_plug_in_s_dialect_describes_faults_in_the_client_s_own_language() -> None:
-    class FrenchDialect(ChatDialect):
-        locales = frozenset({"fr"})
-
-    caller = Caller("client", "req", locale="zh", languages="fr-CA, zh;q=0.8")
-    assert choose_locale(caller, FrenchDialect()) == "fr"
-    assert choose_locale(caller, ChatDialect()) == "zh"

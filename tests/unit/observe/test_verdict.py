@@ -68,7 +68,7 @@ FAULTS: dict[str, tuple[Cause, str]] = {
     "context_length_exceeded": ("client", "too long for large"),
     "content_filter": ("provider", "content filter of acme"),
     "overloaded": ("provider", "acme is overloaded"),
-    "server_error": ("provider", "acme is overloaded or has an internal error"),
+    "server_error": ("provider", "acme has an internal error"),
     "bad_gateway": ("provider", "acme is overloaded"),
     "redirected": ("gateway", "redirect"),
     "tool_use_failed": ("model", "large wrote a tool call"),
