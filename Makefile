@@ -26,7 +26,7 @@ PURE_TESTS := tests/unit/framing tests/unit/core tests/unit/dialects
 # that a commit gives one result. The seed is printed (`make check SEED=N` repeats it).
 SEEDED := $(patsubst %,--hypothesis-seed=%,$(or $(SEED),$(if $(CI),$(shell git rev-list --count HEAD))))
 
-.PHONY: help setup serve test check clients page images wheel installed docs golden bench instructions load simulate mutants crashes metrics faults fuzz mutation format clean redis postgres cluster cluster-test chaos
+.PHONY: help setup serve test check clients page images wheel installed docs golden types bench instructions load simulate mutants crashes metrics faults fuzz mutation format clean redis postgres cluster cluster-test chaos
 help: ## list these targets (the default)
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 setup: .venv/dev ## create .venv with all development tools
@@ -70,6 +70,9 @@ redis: .venv/dev ## test processes that share a Redis (installs the Debian packa
 	ANTIPHON_REDIS=1 $(BIN)/pytest -q tests/unit/engine/shared tests/unit/observe/test_redis_counters.py $(ARGS)
 golden: .venv/dev ## rewrite the golden transcripts; review the diff like code
 	$(BIN)/pytest -q tests/golden --update-golden
+types: .venv/dev ## write src/antiphon/types.py: the typed dictionaries of requests, responses and events
+	$(BIN)/python -m tests.support.public_types
+	$(BIN)/ruff format --quiet src/antiphon/types.py
 bench: .venv/runtime ## measure the CPU time per chunk of the pure layers
 	$(BIN)/python bench/core.py $(ARGS)
 instructions: .venv/runtime ## count the instructions of responses (installs Debian's valgrind; ARGS="--against CHECKOUT", --check, --write)

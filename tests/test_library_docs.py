@@ -17,6 +17,7 @@ PAGE = (ROOT / "docs" / "library.md").read_text(encoding="utf-8")
 PROGRAMS = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 PRINTED = [
     "completed Hello\nCount to three 13",
+    "",
     "One answer\nword| by| word|",
     "AuthenticationFailed echo invalid_api_key\ntemperature ",
     "response.created\nresponse.in_progress\n",

@@ -116,7 +116,22 @@ def test_the_public_api_is_as_it_was(request: pytest.FixtureRequest) -> None:
 def test_a_name_that_does_not_exist_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="module 'antiphon' has no attribute 'opne'"):
         antiphon.opne  # noqa: B018
-    assert set(antiphon.__all__) <= set(dir(antiphon))
+    assert dir(antiphon) == sorted(antiphon.__all__)
+
+
+WITHOUT_EXTRA = """
+import sys
+sys.modules["httpx2"] = None
+import antiphon
+antiphon.openai_http_client
+"""
+
+
+def test_a_name_that_needs_an_extra_names_the_extra_to_install() -> None:
+    command = [sys.executable, "-c", WITHOUT_EXTRA]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert "ImportError: antiphon.openai_http_client needs the package 'httpx2'" in done.stderr
+    assert "pip install '.[openai]'" in done.stderr
 
 
 def measure_import() -> tuple[float, set[str]]:

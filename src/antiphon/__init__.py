@@ -2,7 +2,8 @@
 
 Three ways to use it from Python, each described in docs/library.md:
 
-- `open` (and `open_blocking`, `run`) asks any configured model, in this process.
+- `Gateway` (and `BlockingGateway`, `run`) asks any configured model, in this process. `open` and
+  `open_blocking` are other names of the two classes.
 - `openai_http_client`, `asgi_app` and `aiohttp_app` serve the API to the OpenAI SDK or to a web
   framework, in this process.
 - `Translator` translates requests and answers, and leaves the HTTP to the caller. The parts under
@@ -59,9 +60,10 @@ if TYPE_CHECKING:
     from antiphon.framing.sse import SSEDecoder
     from antiphon.library.aiohttp_app import aiohttp_app
     from antiphon.library.asgi import asgi_app
-    from antiphon.library.blocking import BlockingGateway, BlockingStream, open_blocking, run
+    from antiphon.library.blocking import BlockingGateway, BlockingStream, run
+    from antiphon.library.blocking import BlockingGateway as open_blocking
     from antiphon.library.gateway import Gateway, output_text
-    from antiphon.library.gateway import open_gateway as open
+    from antiphon.library.gateway import Gateway as open
     from antiphon.library.openai_client import openai_http_client
     from antiphon.library.replay import replay
     from antiphon.library.response_stream import ResponseStream
@@ -91,8 +93,10 @@ _MODULES = {
     ),
     "antiphon.library.aiohttp_app": "aiohttp_app",
     "antiphon.library.asgi": "asgi_app",
-    "antiphon.library.blocking": "BlockingGateway BlockingStream open_blocking run",
-    "antiphon.library.gateway": "Gateway open:open_gateway output_text",
+    "antiphon.library.blocking": (
+        "BlockingGateway BlockingStream open_blocking:BlockingGateway run"
+    ),
+    "antiphon.library.gateway": "Gateway open:Gateway output_text",
     "antiphon.library.openai_client": "openai_http_client",
     "antiphon.library.replay": "replay",
     "antiphon.library.response_stream": "ResponseStream",
@@ -165,13 +169,26 @@ __all__ = [
 ]
 
 
+# Modules that import packages of an extra.
+_EXTRAS = {"antiphon.library.openai_client": "openai"}
+
+
 def __getattr__(name: str) -> Any:
     if name not in _NAMES:
         raise AttributeError(f"module 'antiphon' has no attribute {name!r}")
     module, attribute = _NAMES[name]
-    value = globals()[name] = getattr(import_module(module), attribute)
+    try:
+        loaded = import_module(module)
+    except ModuleNotFoundError as error:
+        if module not in _EXTRAS:
+            raise
+        raise ImportError(
+            f"antiphon.{name} needs the package {error.name!r}. Install antiphon with the extra"
+            f" {_EXTRAS[module]!r}: pip install '.[{_EXTRAS[module]}]' in its source directory."
+        ) from error
+    value = globals()[name] = getattr(loaded, attribute)
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted(__all__)

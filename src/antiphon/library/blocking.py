@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Coroutine, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import Any, Self, TypeVar
+from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping, Sequence
+from typing import Any, Self, TypeVar, Unpack
 
-from antiphon.library.gateway import Gateway, open_gateway
+from antiphon import types
+from antiphon.library.gateway import Gateway
 from antiphon.library.response_stream import ResponseStream
 from antiphon.library.settings import ConfigLike
 from antiphon.stages.stage import StageFactory
+from antiphon.types import CreateRequest
 
 _T = TypeVar("_T")
 
@@ -42,52 +43,67 @@ class LoopThread:
         self._loop.close()
 
 
-@contextmanager
-def open_blocking(
-    config: ConfigLike = None,
-    *,
-    environment: Mapping[str, str] | None = None,
-    stages: Sequence[StageFactory] = (),
-) -> Iterator[BlockingGateway]:
-    """Open a gateway without asyncio: `with antiphon.open_blocking() as gateway`."""
-    thread = LoopThread()
-    try:
-        opening = open_gateway(config, environment=environment, stages=stages)
-        gateway = thread.call(_enter(opening))
-        try:
-            yield BlockingGateway(gateway, thread)
-        finally:
-            thread.call(_leave(opening))
-    finally:
-        thread.close()
-
-
-async def _enter(context: Any) -> Gateway:
-    gateway: Gateway = await context.__aenter__()
-    return gateway
-
-
-async def _leave(context: Any) -> None:
-    await context.__aexit__(None, None, None)
-
-
 class BlockingGateway:
-    """A `Gateway` whose methods wait for their results."""
+    """A `Gateway` whose methods wait for their results.
 
-    def __init__(self, gateway: Gateway, thread: LoopThread) -> None:
-        self._gateway = gateway
-        self._thread = thread
+    Use it as `with antiphon.BlockingGateway() as gateway`. Without `with`, the first request opens
+    it, and `close` closes it.
+    """
 
-    def create(self, request: Mapping[str, Any] | None = None, /, **fields: Any) -> dict[str, Any]:
+    def __init__(
+        self,
+        config: ConfigLike = None,
+        *,
+        environment: Mapping[str, str] | None = None,
+        stages: Sequence[StageFactory] = (),
+    ) -> None:
+        """The arguments are those of `antiphon.Gateway`."""
+        self._gateway = Gateway(config, environment=environment, stages=stages)
+        self._starting = threading.Lock()
+        self._started: LoopThread | None = None
+        self._is_closed = False
+
+    def __enter__(self) -> Self:
+        self._thread().call(self._gateway.__aenter__())
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close every connection and file, and end the thread."""
+        with self._starting:
+            self._is_closed = True
+            thread, self._started = self._started, None
+        if thread is not None:
+            try:
+                thread.call(self._gateway.close())
+            finally:
+                thread.close()
+
+    def _thread(self) -> LoopThread:
+        with self._starting:
+            if self._is_closed:
+                raise RuntimeError("This gateway is closed. Open another one.")
+            if self._started is None:
+                self._started = LoopThread()
+            return self._started
+
+    def create(
+        self, request: Mapping[str, Any] | None = None, /, **fields: Unpack[CreateRequest]
+    ) -> types.Response:
         """Create a response and wait for it; the request is a document, keywords, or both."""
-        return self._thread.call(self._gateway.create(request, **fields))
+        return self._thread().call(self._gateway.create(request, **fields))
 
-    def stream(self, request: Mapping[str, Any] | None = None, /, **fields: Any) -> BlockingStream:
+    def stream(
+        self, request: Mapping[str, Any] | None = None, /, **fields: Unpack[CreateRequest]
+    ) -> BlockingStream:
         """Create a response and read its events: `with gateway.stream(…) as stream`."""
-        return BlockingStream(self._gateway.stream(request, **fields), self._thread)
+        return BlockingStream(self._gateway.stream(request, **fields), self._thread())
 
     def models(self) -> list[dict[str, Any]]:
         """Return the models that requests can name."""
+        self._thread().call(self._gateway.__aenter__())
         return self._gateway.models()
 
     def diagnostics(self, response: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -109,24 +125,27 @@ class BlockingStream:
     def __exit__(self, *exception: object) -> None:
         self._thread.call(self._stream.__aexit__())
 
-    def __iter__(self) -> Iterator[dict[str, Any]]:
+    def __iter__(self) -> Iterator[types.Event]:
         events = self._stream.__aiter__()
         while (event := self._thread.call(_next_event(events))) is not None:
             yield event
 
-    def response(self) -> dict[str, Any]:
+    def response(self) -> types.Response:
         """Read to the end, whatever was consumed before, and return the finished response."""
         return self._thread.call(self._stream.response())
 
 
-async def _next_event(events: Any) -> dict[str, Any] | None:
-    event: dict[str, Any] | None = await anext(events, None)
-    return event
+async def _next_event(events: AsyncIterator[types.Event]) -> types.Event | None:
+    return await anext(events, None)
 
 
 def run(
-    request: Mapping[str, Any] | None = None, /, *, config: ConfigLike = None, **fields: Any
-) -> dict[str, Any]:
+    request: Mapping[str, Any] | None = None,
+    /,
+    *,
+    config: ConfigLike = None,
+    **fields: Unpack[CreateRequest],
+) -> types.Response:
     """Create one response and return it, without asyncio: opens a gateway and closes it again."""
-    with open_blocking(config) as gateway:
+    with BlockingGateway(config) as gateway:
         return gateway.create(request, **fields)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
-from typing import Any, Self
+from typing import Self, cast
 
 import msgspec
 
+from antiphon import types
 from antiphon.core.diagnostic import Diagnostic
 from antiphon.core.events import Event
-from antiphon.core.items import Document
 from antiphon.dialects.responses.render import event_to_dict
 from antiphon.engine.run import Run
 from antiphon.library.typed_errors import typed_errors
@@ -34,7 +34,7 @@ class ResponseStream:
         self._run: Run | None = None
         self._events: AsyncGenerator[Event, None] | None = None
         self._sequence_number = 0
-        self._response: Document | None = None
+        self._response: types.Response | None = None
 
     async def __aenter__(self) -> Self:
         run = await self._prepare()
@@ -51,9 +51,9 @@ class ResponseStream:
     async def __aexit__(self, *exception: object) -> None:
         await self._resources.aclose()
 
-    async def __aiter__(self) -> AsyncIterator[dict[str, Any]]:
+    async def __aiter__(self) -> AsyncIterator[types.Event]:
         async for event in self.typed():
-            yield event_to_dict(event, self._sequence_number - 1)
+            yield cast("types.Event", event_to_dict(event, self._sequence_number - 1))
 
     async def typed(self) -> AsyncIterator[Event]:
         """Iterate over the events as structs of `antiphon.core.events` instead of dictionaries."""
@@ -63,7 +63,7 @@ class ResponseStream:
             self._sequence_number += 1
             yield event
 
-    async def response(self) -> dict[str, Any]:
+    async def response(self) -> types.Response:
         """Read to the end, whatever was consumed before, and return the finished response."""
         async for _ in self.typed():
             pass

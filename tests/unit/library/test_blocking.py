@@ -49,3 +49,15 @@ def test_models_and_diagnostics_are_those_of_the_gateway() -> None:
         models = [model["id"] for model in gateway.models()]
     assert diagnostic["param"] == "presence_penalty"
     assert "echo/echo" in models
+
+
+def test_a_gateway_without_with_opens_itself_and_close_ends_its_thread() -> None:
+    before = {*threading.enumerate()}
+    gateway = antiphon.BlockingGateway(environment={})
+    assert gateway.models()
+    assert antiphon.output_text(gateway.create(model="echo/echo", input="One")) == "One"
+    gateway.close()
+    gateway.close()
+    assert {*threading.enumerate()} <= before
+    with pytest.raises(RuntimeError, match="This gateway is closed"):
+        gateway.create(model="echo/echo", input="Two")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -64,7 +65,7 @@ async def test_an_invalid_request_names_its_parameter(gateway: antiphon.Gateway)
 
 async def test_a_request_that_is_not_json_is_invalid(gateway: antiphon.Gateway) -> None:
     with pytest.raises(antiphon.InvalidRequest, match="cannot be encoded as JSON"):
-        await gateway.create(model="echo/echo", input=object())
+        await gateway.create({"model": "echo/echo", "input": object()})
 
 
 @pytest.mark.parametrize("stream", [True, False])
@@ -110,3 +111,31 @@ async def test_a_configuration_file_is_read(tmp_path: Path) -> None:
         response = await gateway.create(model="mine", input="x")
     assert response["model"] == "mine"
     assert (tmp_path / "t.db").exists()
+
+
+async def test_the_first_request_opens_a_gateway_and_close_closes_it() -> None:
+    gateway = antiphon.Gateway(environment={})
+    with pytest.raises(RuntimeError, match="Open the gateway first"):
+        gateway.models()
+    first, second = await asyncio.gather(
+        gateway.create(model="echo/echo", input="One"),
+        gateway.create(model="echo/echo", input="Two"),
+    )
+    assert (antiphon.output_text(first), antiphon.output_text(second)) == ("One", "Two")
+    assert gateway.models()
+    await gateway.close()
+    await gateway.close()
+    with pytest.raises(RuntimeError, match="This gateway is closed"):
+        await gateway.create(model="echo/echo", input="Three")
+
+
+async def test_a_keyword_that_is_nearly_a_field_is_rejected_with_the_field(
+    gateway: antiphon.Gateway,
+) -> None:
+    misspelled: dict[str, Any] = {"model": "echo/echo", "inptu": "x"}
+    with pytest.raises(antiphon.InvalidRequest, match="did you mean 'input'") as caught:
+        await gateway.create(**misspelled)
+    assert caught.value.param == "inptu"
+    extension: dict[str, Any] = {"safe_prompt": True}
+    response = await gateway.create(model="echo/echo", input="x", **extension)
+    assert response["status"] == "completed"
