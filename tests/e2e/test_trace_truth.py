@@ -9,7 +9,7 @@ import aiohttp
 import pytest
 from msgspec import structs
 
-from antiphon.store.trace.reader import list_requests
+from antiphon.store.trace.reader import TraceFilter, list_requests
 from tests.support.failing_providers import NO_FALLBACKS, POLICY, error, failover_gateway
 from tests.support.gateways import running, settings
 from tests.support.traces import read_trace
@@ -101,7 +101,8 @@ async def test_a_rejected_request_has_a_row_under_the_id_that_its_client_got(
         document["error"]["code"] or document["error"]["type"],
         document["error"]["param"],
     )
-    [summary] = list_requests(tmp_path / "trace.db", failed=True)
+    assert list_requests(tmp_path / "trace.db", failed=True) == []
+    [summary] = list_requests(tmp_path / "trace.db", where=TraceFilter(status="rejected"))
     assert summary.request.request_id == answered["x-request-id"]
 
 

@@ -68,13 +68,13 @@ async def test_the_first_paint_of_a_list_takes_little_cpu_of_the_server(gateway:
 
 
 async def test_filters_are_the_address(tabs: BrowserTabs, gateway: Running) -> None:
-    async with tabs.open(gateway, "requests?status=failed%2Crejected") as page:
+    async with tabs.open(gateway, "requests?status=failed") as page:
         await expect(page.locator(f"{ROWS}.failed")).to_have_count(50)
         await page.get_by_label("client").fill("alice")
         await page.keyboard.press("Enter")
         await expect(page.locator(f"{ROWS} .client", has_text="build-server")).to_have_count(0)
         await expect(page.locator(f"{ROWS} .client", has_text="alice")).to_have_count(50)
-        assert page.url.endswith("/ui/requests?client=alice&status=failed%2Crejected")
+        assert page.url.endswith("/ui/requests?client=alice&status=failed")
         await page.reload()
         await expect(page.get_by_label("client")).to_have_value("alice")
         await page.go_back()

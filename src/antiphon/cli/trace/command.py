@@ -92,7 +92,11 @@ def _add_filters(parser: argparse.ArgumentParser) -> None:
         "--status", help="only this status: completed, incomplete, failed, rejected, running …"
     )
     parser.add_argument("--code", help="only requests with this error code")
-    parser.add_argument("--failed", action="store_true", help="only requests that failed")
+    parser.add_argument(
+        "--failed",
+        action="store_true",
+        help="only requests that failed; for rejected ones: --status rejected",
+    )
 
 
 def _add_tail(parser: argparse.ArgumentParser) -> None:

@@ -12,6 +12,7 @@ from antiphon.server.ui.catalog import describe_providers
 from antiphon.server.ui.page_request import PageRequest
 from antiphon.store.trace.listing import (
     RUNNING,
+    MinuteCounts,
     RequestFilter,
     count_minutes,
     list_first_outputs,
@@ -62,10 +63,10 @@ def _read_trace(path: Path, started_at_ms: int, now_ms: int) -> dict[str, Any]:
     }
 
 
-def _fill_minutes(begin: int, counted: list[tuple[int, int, int]]) -> list[list[int]]:
-    """Requests and failures of every minute, also of those without a request."""
-    known = {minute: [requests, failures] for minute, requests, failures in counted}
-    return [known.get(minute, [0, 0]) for minute in range(begin, begin + MINUTES)]
+def _fill_minutes(begin: int, counted: list[MinuteCounts]) -> list[list[int]]:
+    """Requests, failures and rejected requests of every minute, also of those without any."""
+    known = {each.minute: [each.requests, each.failures, each.rejected] for each in counted}
+    return [known.get(minute, [0, 0, 0]) for minute in range(begin, begin + MINUTES)]
 
 
 def percentiles(values: list[int]) -> dict[str, int] | None:

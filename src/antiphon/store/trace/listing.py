@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from antiphon.store.sqlite.file import connect_reader, convert_errors
 from antiphon.store.trace.rows import TraceRow, TraceStream, decode_row
-from antiphon.store.trace.summary import COLUMNS, FAILED
+from antiphon.store.trace.summary import COLUMNS, FAILED, REJECTED
 
 RUNNING = "running"
 
@@ -36,8 +36,9 @@ _CHANGED = """
     ORDER BY changed, seq LIMIT :limit
 """
 _MINUTES = f"""
-    SELECT received_at_ms / 60000, count(*), sum(ifnull(failed, 0)) FROM summary
-    WHERE {_SINCE} GROUP BY 1 ORDER BY 1
+    SELECT received_at_ms / 60000, sum(status IS NOT '{REJECTED}'), sum(ifnull(failed, 0)),
+        sum(status IS '{REJECTED}')
+    FROM summary WHERE {_SINCE} GROUP BY 1 ORDER BY 1
 """
 _FIRST_OUTPUTS = f"""
     SELECT first_output_at_ms - received_at_ms FROM summary
@@ -110,7 +111,7 @@ class RequestFilter(Struct, frozen=True, kw_only=True):
             listed = ", ".join(f":{name}" for name in names)
             found.append(f"ifnull(status, '{RUNNING}') IN ({listed})")
             values |= names
-            if set(self.status) <= set(FAILED):
+            if self.status == (FAILED,):
                 found.append("failed = 1")  # lets SQLite use the index of failures
         return found, values
 
@@ -197,10 +198,22 @@ def list_choices(path: Path) -> dict[str, list[str]]:
         }
 
 
-def count_minutes(path: Path, since_ms: int) -> list[tuple[int, int, int]]:
-    """Return requests and failures by minute: minutes since the epoch, requests, failures."""
+class MinuteCounts(NamedTuple):
+    """The requests of one minute, counted as usage counts them."""
+
+    minute: int
+    """Minutes since the epoch."""
+    requests: int
+    """Requests that were accepted."""
+    failures: int
+    rejected: int
+    """Requests that were rejected before a provider was chosen."""
+
+
+def count_minutes(path: Path, since_ms: int) -> list[MinuteCounts]:
+    """Return the counts of each minute that has requests."""
     with _open(path) as connection:
-        return [(row[0], row[1], row[2]) for row in connection.execute(_MINUTES, (since_ms,))]
+        return [MinuteCounts(*row) for row in connection.execute(_MINUTES, (since_ms,))]
 
 
 def list_first_outputs(path: Path, since_ms: int, limit: int) -> list[int]:

@@ -28,6 +28,7 @@ from antiphon.store.trace.rows import (
     TraceUsage,
     decode_row,
 )
+from antiphon.store.trace.summary import FAILED
 
 _REQUESTS = "SELECT body, NULL FROM fact WHERE kind = 'request' ORDER BY seq DESC"
 _ROWS_WITH_BLOBS = "SELECT body, blob FROM fact WHERE request_id = ? ORDER BY seq"
@@ -65,9 +66,8 @@ class TraceSummary(Struct, frozen=True, kw_only=True):
 
     @property
     def is_failed(self) -> bool:
-        return self.errors > 0 or (
-            self.finish is not None and self.finish.status in ("failed", "rejected")
-        )
+        """Whether its response failed. A request that was rejected had none."""
+        return self.errors > 0 if self.finish is None else self.finish.status == FAILED
 
 
 class TraceFilter(Struct, frozen=True, kw_only=True):

@@ -28,8 +28,10 @@ COLUMNS: tuple[str, ...] = (
     *("code", "message", "attempts", "input_tokens", "cached_tokens", "output_tokens"),
     *("reasoning_tokens", "cost", "first_output_at_ms", "duration_ms", "events", "changed"),
 )
-FAILED = ("failed", "rejected")
-"""The statuses of a request that failed."""
+FAILED = "failed"
+"""The status of a request that failed. One that was rejected reached no provider: it is neither a
+request nor a failure in usage, metrics and charts."""
+REJECTED = "rejected"
 _BACKFILLED = 10_000  # requests; more would delay the start of the gateway
 _SHAPES = 256  # statements that are kept, one for each set of columns
 _MAX_MESSAGE = 300  # characters; the trace row has all of them
@@ -104,6 +106,11 @@ MIGRATION: tuple[str, ...] = (
     _BACKFILL,
     "UPDATE summary SET failed = status IN ('failed', 'rejected')",
 )
+
+REJECTED_ARE_NOT_FAILED: tuple[str, ...] = (
+    "UPDATE summary SET failed = 0 WHERE status = 'rejected'",
+)
+"""Migration of a table in which rejected requests were marked as failed."""
 
 _FIELDS: dict[type[TraceRow], tuple[str, ...]] = {
     TraceRequest: (
@@ -180,7 +187,7 @@ def _apply(values: Values, row: TraceRow, at_ms: int) -> None:
         if row.fault_type is None:
             values.setdefault(_FIRST_STAYS, at_ms)
     elif isinstance(row, TraceFinish):
-        values["failed"] = int(row.status in FAILED)
+        values["failed"] = int(row.status == FAILED)
     elif isinstance(row, TraceRequest):
         values["stream"] = int(row.stream)
     elif isinstance(row, TraceError):

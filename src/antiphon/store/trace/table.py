@@ -10,7 +10,12 @@ from msgspec import Struct
 
 from antiphon.store.sqlite.file import DatabaseSchema, vacuum
 from antiphon.store.trace.rows import KINDS, TraceRequest, TraceRow
-from antiphon.store.trace.summary import MIGRATION, delete_summaries, update_summaries
+from antiphon.store.trace.summary import (
+    MIGRATION,
+    REJECTED_ARE_NOT_FAILED,
+    delete_summaries,
+    update_summaries,
+)
 
 RETAIN_ROWS = 500  # per round, so that no flush waits long
 VACUUM_PAGES = 10_000
@@ -35,6 +40,7 @@ SCHEMA = DatabaseSchema(
             "CREATE INDEX fact_listing ON fact (seq) WHERE kind = 'request'",
         ),
         MIGRATION,
+        REJECTED_ARE_NOT_FAILED,
     ),
 )
 

@@ -147,7 +147,7 @@ async def test_a_response_is_created_as_the_client_admin(tmp_path: Path) -> None
         assert bad.status == 400
     rejected, created = list_requests(tmp_path / "trace.db")
     assert (created.request.client, created.request.model) == ("admin", "echo/echo")
-    assert (rejected.request.client, rejected.is_failed) == ("admin", True)
+    assert (rejected.request.client, rejected.is_failed) == ("admin", False)
 
 
 @pytest.mark.parametrize(("model", "status"), [("echo/error-401", 502), ("echo/error-503", 503)])

@@ -138,7 +138,7 @@ def test_choices_are_the_values_that_occur(path: Path) -> None:
 
 def test_minutes_have_their_requests_and_failures(path: Path) -> None:
     minute = NOW_MS // MINUTE_MS
-    assert count_minutes(path, NOW_MS - 3 * MINUTE_MS) == [(minute - 2, 1, 1), (minute, 2, 0)]
+    assert count_minutes(path, NOW_MS - 3 * MINUTE_MS) == [(minute - 2, 1, 1, 0), (minute, 2, 0, 0)]
 
 
 def test_the_time_to_the_first_output_is_that_of_the_first_attempt_with_output(path: Path) -> None:
@@ -203,7 +203,7 @@ def test_a_page_is_one_query_on_the_summaries_alone_without_sorting(
 
 
 def test_failures_are_found_by_their_index(path: Path) -> None:
-    chosen = RequestFilter(status=("failed", "rejected"))
+    chosen = RequestFilter(status=("failed",))
     conditions, values = chosen.conditions()
     query = f"EXPLAIN QUERY PLAN SELECT seq FROM summary WHERE {' AND '.join(conditions)}"
     with closing(sqlite3.connect(path)) as connection:

@@ -89,10 +89,10 @@ def test_a_failure_has_its_code_and_the_beginning_of_its_message(
     connection: sqlite3.Connection, path: Path
 ) -> None:
     error = TraceError(request_id="q1", code="bad", message="x" * 1000)
-    finish = TraceFinish(request_id="q1", status="rejected", http_status=400, duration_ms=0)
+    finish = TraceFinish(request_id="q1", status="failed", http_status=400, duration_ms=0)
     update_summaries(connection, [ROWS[0], (NOW_MS, error), (NOW_MS, finish)])
     [row] = list_summaries(path, RequestFilter(), limit=9)
-    assert (row.failed, row.status, row.code, row.http_status) == (True, "rejected", "bad", 400)
+    assert (row.failed, row.status, row.code, row.http_status) == (True, "failed", "bad", 400)
     assert row.message == "x" * 300
 
 
@@ -145,7 +145,9 @@ def test_requests_of_an_older_file_are_listed(path: Path) -> None:
     older = DatabaseSchema(SCHEMA.application_id, SCHEMA.migrations[:1])
     error = TraceError(request_id="q0", code="bad", message="No.")
     finish = TraceFinish(request_id="q0", status="failed", duration_ms=3)
+    refusal = TraceFinish(request_id="q3", status="rejected", duration_ms=0)
     facts = [*ROWS, (NOW_MS, request("q0")), (NOW_MS, error), (NOW_MS, finish)]
+    facts += [(NOW_MS, request("q3")), (NOW_MS, refusal)]
     insert = "INSERT INTO fact (at_ms, kind, request_id, response_id, body) VALUES (?, ?, ?, ?, ?)"
     with closing(connect(path, older, synchronous="NORMAL")) as connection:
         for at_ms, row in facts:
@@ -153,7 +155,8 @@ def test_requests_of_an_older_file_are_listed(path: Path) -> None:
             body = msgspec.json.encode(row).decode()
             connection.execute(insert, (at_ms, kind, row.request_id, response, body))
     connect(path, SCHEMA, synchronous="NORMAL").close()
-    failed, completed = list_summaries(path, RequestFilter(), limit=9)
+    rejected, failed, completed = list_summaries(path, RequestFilter(), limit=9)
+    assert (rejected.status, rejected.failed) == ("rejected", False)
     assert (failed.failed, failed.code, failed.message) == (True, "bad", "No.")
     assert (completed.provider, completed.attempts, completed.failed) == ("second", 3, False)
     assert (completed.input_tokens, completed.duration_ms) == (7, 950)

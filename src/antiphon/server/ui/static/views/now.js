@@ -37,13 +37,14 @@ function makeTiles(now) {
   const recent = now.minutes.slice(-6, -1);
   const requests = sum(now.minutes.map(([all]) => all));
   const failures = sum(now.minutes.map(([, failed]) => failed));
+  const rejected = sum(now.minutes.map(([, , refused]) => refused));
   const rate = sum(recent.map(([all]) => all)) / 5;
   const first = now.first_output_ms;
   const running = Math.max(now.running, now.streams.length);  // the trace has those of other workers
   return [
     tile("Running now", count(running), "requests in progress", running ? "active" : ""),
-    tile("Requests a minute", rate >= 10 ? count(Math.round(rate)) : rate.toFixed(1), `${plural(requests, "request")} in the last hour`),
-    tile("Failures", count(failures), requests ? `${percent(failures, requests)} of the last hour` : "in the last hour", failures ? "bad" : ""),
+    tile("Requests a minute", rate >= 10 ? count(Math.round(rate)) : rate.toFixed(1), `${plural(requests, "request")} in the last hour${rejected ? `, and ${count(rejected)} rejected` : ""}`),
+    tile("Failed", count(failures), requests ? `${percent(failures, requests)} of the last hour` : "in the last hour", failures ? "bad" : ""),
     tile("To the first output", first ? duration(first.p50) : "–", first ? `95 % within ${duration(first.p95)}` : "nothing measured yet"),
   ];
 }

@@ -39,7 +39,7 @@ function makeCard(provider, context) {
       ["Models", h("a", { href: to("models", { find: `${provider.name}/` }) }, provider.models ? plural(provider.models, "model") : "any name")],
     ].map(([name, value]) => h("div", null, h("dt", null, name), h("dd", null, value)))),
     h("footer", null, test, link("requests", { provider: provider.name }, "Requests"),
-      link("requests", { provider: provider.name, status: "failed,rejected" }, "Failures")), result);
+      link("requests", { provider: provider.name, status: "failed" }, "Failures")), result);
 }
 
 function makeState(provider) {

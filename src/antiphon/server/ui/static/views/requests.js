@@ -9,7 +9,7 @@ export const title = "Requests";
 
 const FILTERS = ["client", "model", "provider", "code"];
 const STATUSES = [
-  ["", "any status"], ["running", "running"], ["completed", "completed"], ["failed,rejected", "failures"],
+  ["", "any status"], ["running", "running"], ["completed", "completed"], ["failed", "failed"], ["rejected", "rejected"],
   ["incomplete", "incomplete"], ["cancelled", "cancelled"],
 ];
 const TIMES = [["", "any time"], ["15m", "last 15 minutes"], ["1h", "last hour"], ["24h", "last day"], ["7d", "last week"]];
