@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import aiohttp
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from antiphon.core.faults.body import TEXT_LIMIT
 from antiphon.core.faults.fault import ProviderFault
@@ -27,6 +27,18 @@ MAX_BYTES = 2048
 _MARGIN = 512  # of a text that was cut before: a secret or a quote at its end is not recognised
 
 
+class ProviderWords(Struct, frozen=True, kw_only=True):
+    """What a provider said of a failure besides its message, as log and trace keep it."""
+
+    type: str | None = None
+    code: str | None = None
+    param: str | None = None
+    request_id: str | None = None
+    """The provider's own id of the request, which its support asks for."""
+    body: str | None = None
+    """The body of its error; None if that is the message and nothing else."""
+
+
 class FaultReport(Struct, frozen=True, kw_only=True):
     """A failure as log and trace keep it."""
 
@@ -35,6 +47,7 @@ class FaultReport(Struct, frozen=True, kw_only=True):
     """The provider's words, or what the gateway itself found."""
     message: str = ""
     """What the client is told."""
+    words: ProviderWords = ProviderWords()
     facts: Mapping[str, Any] = {}
     """The fields of the log entry."""
 
@@ -79,13 +92,16 @@ def report_fault(
         reason = clean_own_text(text, redactor)
     else:
         reason = clean_text(text, redactor, texts)
-    upstream = {
-        "upstream_code": fault.upstream.code,
-        "upstream_request_id": fault.upstream.request_id,
-    }
-    facts = {name: clean_text(text, redactor, texts) for name, text in upstream.items() if text}
+    said = {**structs.asdict(fault.upstream), "body": fault.original}
+    cleaned = {name: clean_text(text, redactor, texts) for name, text in said.items() if text}
+    if cleaned.get("body") == reason:
+        del cleaned["body"]
+    words = {f"upstream_{name}": text for name, text in cleaned.items()}
     return FaultReport(
-        code=fault.code, reason=reason, facts={**log_fields(fault), "reason": reason, **facts}
+        code=fault.code,
+        reason=reason,
+        words=ProviderWords(**cleaned),
+        facts={**log_fields(fault), "reason": reason, **words},
     )
 
 

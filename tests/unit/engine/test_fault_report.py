@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from antiphon.core.faults.classify import classify
 from antiphon.core.faults.fault import internal_fault, timeout_fault
 from antiphon.engine.fault_report import (
     MAX_BYTES,
+    ProviderWords,
     clean_own_text,
     clean_text,
     is_bug,
@@ -35,6 +38,39 @@ def test_a_report_has_the_provider_s_words_and_ids() -> None:
     assert (report.code, report.reason) == ("invalid_request", "no top_k")
     assert report.facts["reason"] == "no top_k"
     assert (report.facts["upstream_code"], report.facts["upstream_request_id"]) == ("E1", "up-1")
+
+
+def test_everything_that_a_provider_said_is_kept_without_quotes_and_secrets() -> None:
+    error = {
+        "message": "Invalid argument",
+        "type": "invalid_request_error",
+        "param": "input[0]",
+        "code": "E1",
+        "details": [{"hint": "key-of-alice wrote: Where is my grandmother?"}],
+    }
+    body = msgspec.json.encode({"error": error, "request_id": "up-1"})
+    report = report_fault(classify(400, {}, body), REDACTOR, ASKED)
+    assert report.words == ProviderWords(
+        type="invalid_request_error",
+        code="E1",
+        param="input[0]",
+        request_id="up-1",
+        body='{"error":{"message":"Invalid argument","type":"invalid_request_error",'
+        '"param":"input[0]","code":"E1","details":[{"hint":"«redacted» wrote: «request text»?"}]},'
+        '"request_id":"up-1"}',
+    )
+    assert report.facts["upstream_type"] == "invalid_request_error"
+    assert report.facts["upstream_param"] == "input[0]"
+    assert report.facts["upstream_body"] == report.words.body
+
+
+def test_a_body_is_bounded_and_not_repeated() -> None:
+    long = report_fault(
+        classify(500, {}, b'{"error": "' + b"busy " * 9000 + b'"}'), REDACTOR, ASKED
+    )
+    assert len(long.words.body or "") == MAX_BYTES
+    plain = report_fault(classify(503, {}, b"try later"), REDACTOR, ASKED)
+    assert (plain.reason, plain.words.body) == ("try later", None)
 
 
 def test_a_body_without_a_message_is_reported_as_it_is() -> None:

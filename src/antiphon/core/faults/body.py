@@ -33,7 +33,8 @@ _PATHS = (
     *("error", "errors", "base_resp", "message", "msg", "status_msg", "detail", "error_message"),
     *("originalMessage", "response", "delta", "choices"),
 )
-_ERROR_PATHS = (*_PATHS, "details", "metadata", "raw")
+_VIOLATIONS = "fieldViolations"
+_ERROR_PATHS = (*_PATHS, "details", _VIOLATIONS, "metadata", "raw")
 _INSIDE_ERROR = frozenset({"error", "errors", "details", "metadata", "raw"})
 
 _SUCCESS_CODES = (None, 0, "0", 200, "200")
@@ -157,6 +158,17 @@ def _read_mapping(
         reading.delay_s = reading.delay_s or _read_delay(fields.get(key))
     _read_codes(reading, name, fields)
     _read_names(reading, fields)
+    if name == _VIOLATIONS:
+        _read_violation(reading, fields)
+
+
+def _read_violation(reading: ErrorReading, fields: Mapping[str, object]) -> None:
+    """Read what Google says of one field; the message above it is often "Invalid argument"."""
+    place = _read_name(fields.get("field"))
+    description = fields.get("description")
+    if isinstance(description, str) and description.strip():
+        is_named = place is None or place in description
+        reading.texts.append(description if is_named else f"{place}: {description}")
 
 
 def _read_codes(reading: ErrorReading, name: str, fields: Mapping[str, object]) -> None:
@@ -175,7 +187,7 @@ def _read_names(reading: ErrorReading, fields: Mapping[str, object]) -> None:
     reading.code = reading.code or _read_name(fields.get("code"))
     reading.request_id = reading.request_id or _read_name(fields.get("request_id"))
     path = ".".join(name for step in _list_items(fields.get("loc")) if (name := _read_name(step)))
-    param = _read_name(fields.get("param")) or _read_name(path)
+    param = _read_name(fields.get("param")) or _read_name(path) or _read_name(fields.get("field"))
     if param and " " in param:  # Xiaomi puts the reason into `param`
         _read_text(reading, param, _DEPTH)
     reading.param = reading.param or param

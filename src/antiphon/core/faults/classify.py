@@ -35,6 +35,12 @@ from antiphon.core.faults.vendor_codes import (
     find_kinds,
 )
 
+# Most servers; Anthropic; Amazon; Azure; Cohere; the edge in front of many servers.
+_REQUEST_IDS = (
+    *("x-request-id", "request-id", "x-amzn-requestid", "apim-request-id", "x-debug-trackingid"),
+    "cf-ray",
+)
+
 
 def classify(
     status: int | None, headers: Mapping[str, str], body: bytes, *, now: float | None = None
@@ -45,7 +51,7 @@ def classify(
     if declared := lower.get("x-amzn-errortype"):
         reading.codes.insert(0, (NAMED_CODE, declared))
         reading.type = reading.type or declared.partition(":")[0]
-    for name in ("x-request-id", "request-id", "x-amzn-requestid"):
+    for name in _REQUEST_IDS:
         reading.request_id = reading.request_id or lower.get(name)
     delay_s = read_retry_delay(lower, reading, now)
     return _make_fault(status, reading, delay_s, body[:TEXT_LIMIT].decode("utf-8", "replace"))

@@ -175,6 +175,27 @@ def test_a_parameter_named_by_its_location_is_kept() -> None:
     assert (fault.upstream.param, fault.message) == ("body.tools.0", "Field required")
 
 
+def test_the_fields_that_a_provider_calls_invalid_are_part_of_its_words() -> None:
+    violations = [
+        {"field": "contents[0].parts", "description": "must not be empty"},
+        {"field": "tools[1]", "description": "tools[1] has no name"},
+        {"description": "too many tools"},
+        {"field": "x"},
+    ]
+    details = [
+        {"@type": "type.googleapis.com/google.rpc.BadRequest", "fieldViolations": violations}
+    ]
+    error = {"code": 400, "message": "Invalid argument", "status": "INVALID_ARGUMENT"}
+    fault = answer(400, {"error": {**error, "details": details}})
+    assert fault.message.splitlines() == [
+        "Invalid argument",
+        "contents[0].parts: must not be empty",
+        "tools[1] has no name",
+        "too many tools",
+    ]
+    assert (fault.type, fault.upstream.param) == ("invalid_request", "contents[0].parts")
+
+
 def test_the_message_and_the_original_are_bounded() -> None:
     body = json.dumps({"error": {"message": "x" * 9000, "code": "c" * 9000}}).encode()
     fault = classify(500, {}, body)
