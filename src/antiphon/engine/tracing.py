@@ -89,7 +89,9 @@ class RunTrace:
         """The request body of every attempt, one after another."""
         self.raw = RawTap(keep=keep, elapsed_ms=elapsed_ms)
         """The provider's bytes: of each round, those of the attempt that succeeded."""
-        self.transformed = PayloadTraceStage(elapsed_ms) if keep else TraceStage()
+        self.transformed = (
+            PayloadTraceStage(elapsed_ms, is_streamed=facts["stream"]) if keep else TraceStage()
+        )
         self.facts = facts
         self._attempts: list[AttemptReport] = []
         self._rounds = [0.0]

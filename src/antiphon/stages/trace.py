@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import msgspec
+
 from antiphon.core.events import Event
 from antiphon.core.response import Response
 from antiphon.dialects.responses.render import SSEEncoder
@@ -62,11 +64,13 @@ class TraceStage(Stage):
 
 
 class PayloadTraceStage(TraceStage):
-    """The outcome and all events as they were sent; encoded only when the trace is written."""
+    """The outcome and all events, or the whole response, as they were sent; encoded only when the
+    trace is written."""
 
-    def __init__(self, elapsed_ms: Callable[[], float]) -> None:
+    def __init__(self, elapsed_ms: Callable[[], float], *, is_streamed: bool = True) -> None:
         super().__init__()
         self._elapsed_ms = elapsed_ms
+        self._is_streamed = is_streamed
         self.batches: list[tuple[float, list[Event]]] = []
 
     def feed(self, batch: Batch) -> Batch:
@@ -75,7 +79,9 @@ class PayloadTraceStage(TraceStage):
         return batch
 
     def encode(self) -> tuple[bytes, list[tuple[int, float]]]:
-        """Encode the events as the client received them, with offset and time of every batch."""
+        """Encode what the client received, with offset and time of every batch."""
+        if not self._is_streamed:
+            return self._encode_whole()
         encoder = SSEEncoder()
         pieces: list[bytes] = []
         offsets: list[tuple[int, float]] = []
@@ -85,3 +91,10 @@ class PayloadTraceStage(TraceStage):
             pieces.append(encoder.feed(events))
             size += len(pieces[-1])
         return b"".join(pieces), offsets
+
+    def _encode_whole(self) -> tuple[bytes, list[tuple[int, float]]]:
+        """Encode the response; of a failed one without output the client has got an error only."""
+        if self.response is None:
+            return b"", []
+        at_ms, _ = self.batches[-1]
+        return msgspec.json.encode(self.response), [(0, at_ms)]

@@ -186,6 +186,7 @@ def _describe_stream(stream: TraceStream) -> dict[str, Any]:
         "size": stream.size,
         "truncated": stream.truncated,
         "kept": bool(stream.blob),
+        "whole": stream.kind == "transformed" and stream.blob.startswith(b"{"),
         "chunks": chunks,
     }
 

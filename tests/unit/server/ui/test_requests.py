@@ -109,6 +109,7 @@ async def test_payloads_keep_characters_that_were_cut_in_two(tmp_path: Path) -> 
             "size": len(blob),
             "truncated": False,
             "kept": True,
+            "whole": False,
             "chunks": [[NOW_MS, "data: "], [NOW_MS + 9, "é\n\n"]],
         }
     ]
@@ -121,6 +122,19 @@ async def test_payloads_of_a_request_that_has_just_ended_are_waited_for(tmp_path
             record(row)
         found = await ask_json(opened, "requests/q1/streams")
     assert [each["kind"] for each in found["streams"]] == ["raw"]
+
+
+async def test_what_the_client_of_a_whole_response_got_is_the_whole_response(
+    tmp_path: Path,
+) -> None:
+    async with traced_application(tmp_path) as opened:
+        response = await opened.create()
+        id = response.headers["x-request-id"]
+        streams = (await ask_json(opened, f"requests/{id}/streams"))["streams"]
+    [got] = [each for each in streams if each["kind"] == "transformed"]
+    [[_, text]] = got["chunks"]
+    assert got["whole"]
+    assert text.encode() == response.body
 
 
 async def test_no_list_and_no_detail_has_payloads(tmp_path: Path) -> None:

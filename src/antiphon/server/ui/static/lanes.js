@@ -32,6 +32,7 @@ function markRepeats(entries) {
 }
 
 function readEvents(stream, receivedAt) {
+  if (stream.whole) return stream.chunks.map(([at, text]) => ({ lane: "transformed", at: Math.max(0, at - receivedAt), title: "whole response", text }));
   const reader = new EventReader();
   return stream.chunks.flatMap(([at, text]) => reader.feed(text).map(({ type, data }) => ({
     lane: "transformed", at: Math.max(0, at - receivedAt), title: type || data, text: data,
