@@ -45,7 +45,7 @@ def message(content: Any) -> dict[str, Any]:
 
 
 def with_input(items: list[Any], **fields: Any) -> bytes:
-    request = {"model": "slow", "input": items, "store": False, **fields}
+    request = {"model": "slow/slow", "input": items, "store": False, **fields}
     return json.dumps(request, ensure_ascii=False).encode()
 
 
@@ -126,8 +126,8 @@ LEGAL: dict[str, Callable[[], bytes]] = {
 }
 REFUSED: dict[str, Callable[[], bytes]] = {
     "2,000,000 items": lambda: with_input([message("a")] * 2_000_000),
-    "2 GB of zeros": lambda: b'{"model": "slow", "input": "' + b"0" * (2 * 1024 * MEGABYTE),
-    "nested 1,000,000 levels": lambda: b'{"model": "slow", "input": ' + b"[" * 1_000_000,
+    "2 GB of zeros": lambda: b'{"model": "slow/slow", "input": "' + b"0" * (2 * 1024 * MEGABYTE),
+    "nested 1,000,000 levels": lambda: b'{"model": "slow/slow", "input": ' + b"[" * 1_000_000,
 }
 
 
@@ -230,7 +230,7 @@ async def probe_regularly(port: int, seen: Measured) -> None:
 
 async def listen(port: int, seen: Measured) -> None:
     """A normal stream; the time between its deltas is recorded."""
-    body = json.dumps({"model": "slow", "input": NORMAL, "stream": True}).encode()
+    body = json.dumps({"model": "slow/slow", "input": NORMAL, "stream": True}).encode()
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(head("/v1/responses", len(body)) + body)
     last = None

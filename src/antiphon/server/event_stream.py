@@ -17,6 +17,7 @@ HEADERS = {
     "cache-control": "no-cache",
     "x-accel-buffering": "no",
 }
+_LONG_BYTES = 64 * 1024
 
 
 class EventStream:
@@ -43,6 +44,7 @@ class EventStream:
         self._has_sent_keepalive = False
         self._writing = False
         self._last_number = source.after
+        self._rendered_bytes = 0
         self._ended = False
         self._is_complete = False
 
@@ -61,13 +63,19 @@ class EventStream:
             raise
 
     async def send(self, batch: EventBatch, is_last: bool) -> None:
-        """Render a batch, and write it at once."""
+        """Render a batch, and write it at once. The events that end a long response repeat its text
+        several times: each of them is rendered when the client has taken the one before."""
         assert self._timer is not None
         if is_last:
             self._ended = True  # nothing may follow, however slowly the client reads
             self._timer.cancel()
+            if self._rendered_bytes > _LONG_BYTES and len(batch.events) > 1:
+                for number, event in enumerate(batch.events, batch.first):
+                    await self.send(EventBatch(number, (event,)), is_last)
+                return
         self._last_number = batch.first + len(batch.events) - 1
         if data := self._renderer.feed(batch):
+            self._rendered_bytes += len(data)
             self._writing = True
             await self._write(data)
             self._writing = False

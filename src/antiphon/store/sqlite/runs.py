@@ -213,14 +213,14 @@ class SQLiteRuns:
         log_expires_at = self._now() + self._limits.log_ttl_s
 
         def job(connection: sqlite3.Connection) -> None:
-            if has_run:
-                run = self._require(connection, turn.id, token, batches)
+            run = self._require(connection, turn.id, token, batches) if has_run else None
+            save(connection)  # before anything else is written: it may refuse
+            if run is not None:
                 _insert_batches(connection, run.turn, batches)
                 if run.keeps_log:
                     connection.execute(_END, (turn.status, log_expires_at, run.turn))
                 else:
                     connection.execute("DELETE FROM run WHERE turn = ?", (run.turn,))
-            save(connection)
             if add is not None:
                 add(connection)
 

@@ -160,8 +160,8 @@ class SQLiteStore:
         return await self._access.write(job)
 
     def _save_job(self, turn: Turn) -> Job[None]:
-        """Encode a turn, and return the job that saves it."""
-        body = encode_turn(turn, self._limits)
+        """Return the job that encodes and saves a turn: turns that wait for the writer are not held
+        twice, and a large one does not keep the event loop busy."""
         expires_at = self._limits.expiry_of(turn, self._now())
         owner = turn.client or None
         items = [
@@ -170,6 +170,7 @@ class SQLiteStore:
         ]
 
         def job(connection: sqlite3.Connection) -> None:
+            body = encode_turn(turn, self._limits)
             stored = self._access.compress(body)
             row = (turn.id, turn.previous_response_id, expires_at, owner, stored, len(body))
             connection.execute(_SAVE, row)

@@ -6,6 +6,7 @@ import asyncio
 import sqlite3
 import subprocess
 import sys
+import tracemalloc
 import zlib
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
@@ -246,6 +247,23 @@ async def test_the_event_loop_never_calls_sqlite_and_is_not_blocked(
         await store.close()
     assert seen == []
     assert ticks > 1
+
+
+async def test_turns_that_wait_for_the_writer_are_not_encoded_yet(
+    path: Path, sqlite: SQLiteStore
+) -> None:
+    turns = [turn(f"r{number}", text="large " * 200_000) for number in range(10)]
+    with open_database(path) as other:
+        other.execute("BEGIN IMMEDIATE")  # the writer waits for this transaction
+        tracemalloc.start()
+        saving = [asyncio.create_task(sqlite.save(each)) for each in turns]
+        await asyncio.sleep(0)
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        other.execute("ROLLBACK")
+    await asyncio.gather(*saving)
+    assert peak < 1_200_000  # the length of one
+    assert await sqlite.load("r9") is not None
 
 
 def test_the_watch_sees_sqlite_calls() -> None:
