@@ -266,7 +266,7 @@ class CapsuleConfig(Struct, frozen=True, kw_only=True):
 class SearchConfig(Struct, frozen=True, kw_only=True):
     """The search engine for models without web search of their own."""
 
-    backend: Literal["", "searxng", "tavily", "brave", "zhipu", "recorded"] = ""
+    backend: Literal["", "searxng", "tavily", "brave", "zhipu", "recorded", "echo"] = ""
     """Empty: no web search."""
     url: Address = ""
     """URL of the engine; the backend's default if empty. For `recorded`, a `file:` URL."""

@@ -1,4 +1,5 @@
-"""Search results from a JSON file, for demonstrations and tests.
+"""Search results without a search engine, for demonstrations and tests: from a JSON file, or made
+of the query.
 
 The file is an object that maps queries to lists of results (title, url, snippet, published). `*`
 holds the results of any other query. `"failed"` instead of a list makes the search fail.
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal, TypeAlias
+from urllib.parse import quote
 
 import msgspec
 
@@ -16,7 +18,23 @@ from antiphon.core.web_search.sources import SearchResult
 from antiphon.errors import SearchError
 from antiphon.search.backend import SearchOptions
 
+_ECHO_PAGES = 3
 RecordedResults: TypeAlias = Mapping[str, tuple[SearchResult, ...] | Literal["failed"]]
+
+
+class EchoBackend:
+    """Finds a page about every query: web search can be tried without a key and a network."""
+
+    async def search(self, query: str, *, options: SearchOptions) -> Sequence[SearchResult]:
+        words = "+".join(query.split())
+        return [
+            SearchResult(
+                title=f"About {query}",
+                url=f"https://echo.example/{number}?q={quote(words, safe='+')}",
+                snippet=f"Page {number} says: {query}.",
+            )
+            for number in range(1, min(options.count, _ECHO_PAGES) + 1)
+        ]
 
 
 class RecordedBackend:

@@ -9,7 +9,7 @@ from antiphon.config import Config
 from antiphon.errors import SearchError
 from antiphon.search import brave, searxng, tavily, zhipu
 from antiphon.search.backend import HTTPBackend, SearchBackend, SearchVendor
-from antiphon.search.recorded import RecordedBackend, load_results
+from antiphon.search.recorded import EchoBackend, RecordedBackend, load_results
 
 if TYPE_CHECKING:
     import aiohttp
@@ -32,6 +32,8 @@ def read_search_limits(config: Config) -> frozenset[str] | None:
     name = config.search.backend
     if not name:
         return None
+    if name == "echo":
+        return _ENFORCED_HERE
     if name == "recorded":
         _require_url(config, "`file://` and the path of a results file")
         return _ENFORCED_HERE
@@ -55,6 +57,8 @@ def _require_url(config: Config, expected: str) -> None:
 def open_backend(config: Config, session: aiohttp.ClientSession) -> SearchBackend | None:
     if read_search_limits(config) is None:
         return None
+    if config.search.backend == "echo":
+        return EchoBackend()
     if config.search.backend == "recorded":
         try:
             return RecordedBackend(load_results(config.search.url))

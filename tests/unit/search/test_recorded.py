@@ -10,7 +10,7 @@ import pytest
 from antiphon.core.web_search.sources import SearchResult
 from antiphon.errors import SearchError
 from antiphon.search.backend import SearchOptions
-from antiphon.search.recorded import RecordedBackend, load_results
+from antiphon.search.recorded import EchoBackend, RecordedBackend, load_results
 
 
 def load(path: Path, content: object) -> RecordedBackend:
@@ -52,3 +52,11 @@ def test_a_missing_file_is_an_error_that_names_it(tmp_path: Path) -> None:
     with pytest.raises(SearchError) as caught:
         load_results(f"file://{path}")
     assert caught.value.message == f"{path} cannot be read: No such file or directory"
+
+
+async def test_echo_finds_pages_about_every_query() -> None:
+    found = await EchoBackend().search("otters & seals", options=SearchOptions(count=2))
+    assert [(page.title, page.url) for page in found] == [
+        ("About otters & seals", "https://echo.example/1?q=otters+%26+seals"),
+        ("About otters & seals", "https://echo.example/2?q=otters+%26+seals"),
+    ]

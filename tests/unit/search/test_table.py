@@ -48,6 +48,7 @@ async def test_a_configured_search_can_be_called(tmp_path: Path) -> None:
         ({"backend": "brave", "api_key": "k"}, {"filters", "user_location"}),
         ({"backend": "zhipu", "api_key": "k"}, {"filters"}),
         ({"backend": "recorded", "url": "file:///x"}, {"filters"}),
+        ({"backend": "echo"}, {"filters"}),
     ],
 )
 def test_supported_limits_depend_on_the_backend(search: dict[str, Any], expected: set[str]) -> None:
