@@ -21,8 +21,10 @@ PRINTED = [
     "One answer\nword| by| word|",
     "AuthenticationFailed echo invalid_api_key\ntemperature ",
     "response.created\nresponse.in_progress\n",
+    "Hi there end_turn\n",
     "completed",
     "POST /chat/completions True\n0 response.created\n",
+    "/v1/messages\nmessage_start\nping\ncontent_block_start\n",
     "completed completed 9\nresponse.completed\n",
 ]
 CONFIG = '[server]\napi_keys = { team = "${TEAM_KEY}" }\n'

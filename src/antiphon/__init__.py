@@ -4,8 +4,8 @@ Three ways to use it from Python, each described in docs/library.md:
 
 - `Gateway` (and `BlockingGateway`, `run`) asks any configured model, in this process. `open` and
   `open_blocking` are other names of the two classes.
-- `openai_http_client`, `asgi_app` and `aiohttp_app` serve the API to the OpenAI SDK or to a web
-  framework, in this process.
+- `openai_http_client`, `anthropic_http_client`, `asgi_app` and `aiohttp_app` serve the API to the
+  SDKs of OpenAI and Anthropic or to a web framework, in this process.
 - `Translator` translates requests and answers, and leaves the HTTP to the caller. The parts under
   it are public as well: `ResponseMachine`, the deltas, tool restoration, contracts, faults, SSE.
 
@@ -62,9 +62,10 @@ if TYPE_CHECKING:
     from antiphon.library.asgi import asgi_app
     from antiphon.library.blocking import BlockingGateway, BlockingStream, run
     from antiphon.library.blocking import BlockingGateway as open_blocking
+    from antiphon.library.formats import render
     from antiphon.library.gateway import Gateway, output_text
     from antiphon.library.gateway import Gateway as open
-    from antiphon.library.openai_client import openai_http_client
+    from antiphon.library.http_clients import anthropic_http_client, openai_http_client
     from antiphon.library.replay import replay
     from antiphon.library.response_stream import ResponseStream
     from antiphon.library.translator import OutboundRequest, Translator
@@ -96,8 +97,9 @@ _MODULES = {
     "antiphon.library.blocking": (
         "BlockingGateway BlockingStream open_blocking:BlockingGateway run"
     ),
+    "antiphon.library.formats": "render",
     "antiphon.library.gateway": "Gateway open:Gateway output_text",
-    "antiphon.library.openai_client": "openai_http_client",
+    "antiphon.library.http_clients": "anthropic_http_client openai_http_client",
     "antiphon.library.replay": "replay",
     "antiphon.library.response_stream": "ResponseStream",
     "antiphon.library.translator": "OutboundRequest Translator",
@@ -154,6 +156,7 @@ __all__ = [
     "Usage",
     "__version__",
     "aiohttp_app",
+    "anthropic_http_client",
     "asgi_app",
     "classify",
     "event_to_dict",
@@ -163,6 +166,7 @@ __all__ = [
     "openai_http_client",
     "output_text",
     "parse_delta",
+    "render",
     "replay",
     "restore_tool_call",
     "run",

@@ -1,4 +1,4 @@
-"""Replay of recorded provider bytes as Responses events.
+"""Replay of recorded provider bytes as the events of a client's format.
 
 Given the client's request, a replay makes the same plan, filters and checks as the gateway, so its
 events are those that the client received: tools have their own types, and the output contract is
@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from antiphon.core.capabilities import Capabilities
 from antiphon.core.client_profile import OTHER
@@ -28,6 +28,9 @@ from antiphon.dialects.responses.render import event_to_dict
 from antiphon.framing.ndjson import NDJSONDecoder
 from antiphon.providers.dialect_plugins import find_dialect
 from antiphon.providers.spec import Spec
+
+if TYPE_CHECKING:
+    from antiphon.library.formats import Format
 
 _LOOKED_AT = 8192  # bytes
 _SPACE = re.compile(rb"\s+")
@@ -55,23 +58,30 @@ def replay(
     cuts: Iterable[int] = (),
     capabilities: Capabilities | None = None,
     client: str = OTHER.name,
+    format: Format = "responses",
 ) -> list[Document]:
     """Convert a recording to the events that a client would receive, as plain dicts.
 
-    `data` is a stream or a complete JSON body. `request` is the client's request (it has an
-    `input`), or the native request to the provider. `cuts` are the byte offsets of chunk
-    boundaries. With a client's request, `capabilities` are those of the model, and `client` is the
-    name of the client's profile. The history before `previous_response_id` is not known, and an
-    answer that took several requests is replayed as far as its first one.
+    `data` is a stream or a complete JSON body. `format` is the format of the client. `request` is
+    the client's request (in Responses it has an `input`), or the native request to the provider.
+    `cuts` are the byte offsets of chunk boundaries. With a client's request, `capabilities` are
+    those of the model, and `client` is the name of the client's profile. The history before
+    `previous_response_id` is not known, and an answer that took several requests is replayed as far
+    as its first one.
 
     Raises `InvalidRequest` for a client's request that the gateway would reject.
     """
     request = request or {}
     spoken = find_dialect(dialect)
-    if "input" in request:
-        return _translate(data, dialect, request, cuts, capabilities or Capabilities(), client)
+    if "input" in request or (request and format != "responses"):
+        known = capabilities or Capabilities()
+        return _translate(data, dialect, request, cuts, known, client, format)
     events = _replay_stream(data, spoken, request, cuts)
-    return [event_to_dict(event, number) for number, event in enumerate(events)]
+    if format == "responses":
+        return [event_to_dict(event, number) for number, event in enumerate(events)]
+    from antiphon.library.formats import render_documents  # late, as the translator
+
+    return render_documents(events, format)
 
 
 def detect_dialect(data: bytes) -> str:
@@ -87,6 +97,7 @@ def _translate(
     cuts: Iterable[int],
     capabilities: Capabilities,
     client: str,
+    format: Format,
 ) -> list[Document]:
     # Imported late: it loads cryptography and grammars.
     from antiphon.library.translator import ReplayTranslator
@@ -94,7 +105,7 @@ def _translate(
     provider, _, model = str(request.get("model") or "").rpartition("/")
     spec = Spec(name=provider, title=provider, dialect=dialect, capabilities=capabilities)
 
-    translator = ReplayTranslator(request, provider=spec, model=model, client=client)
+    translator = ReplayTranslator(request, provider=spec, model=model, client=client, format=format)
     if _is_complete_body(data, find_dialect(dialect).framer()):
         return translator.feed_whole(data)
     events = [event for chunk in _split_at(data, cuts) for event in translator.feed(chunk)]

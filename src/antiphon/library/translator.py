@@ -1,8 +1,9 @@
 """Translator: one request and its answer, translated without any input or output of its own.
 
-It makes the provider's request from a Responses request, and the Responses events from the bytes of
-the provider's answer. The caller sends and receives these bytes with an HTTP client of its choice.
-Nothing here reads a clock, a file, the environment or a source of randomness.
+It makes the provider's request from that of a client in any of its formats, and the events of this
+format from the bytes of the provider's answer. The caller sends and receives these bytes with an
+HTTP client of its choice. Nothing here reads a clock, a file, the environment or a source of
+randomness.
 """
 
 from __future__ import annotations
@@ -29,9 +30,8 @@ from antiphon.core.stream.numbered_ids import number_ids
 from antiphon.core.stream.source import Source
 from antiphon.core.translation.translation import Round, Search, Translation, make_translation
 from antiphon.dialects.responses.create_response import create_response
-from antiphon.dialects.responses.parse import parse_request
-from antiphon.dialects.responses.render import event_to_dict
 from antiphon.errors import InvalidRequest
+from antiphon.library.formats import Format, RenderedDocuments, find_format
 from antiphon.providers.dialect_plugins import make_dialect
 from antiphon.providers.registry import known_specs
 from antiphon.providers.spec import Spec
@@ -65,17 +65,19 @@ class Translator:
         history: Sequence[Mapping[str, Any]] = (),
         follow_ups: bool = False,
         client: str = OTHER.name,
+        format: Format = "responses",
         new_id: Callable[[str], str] | None = None,
         now: Callable[[], int] = lambda: 0,
     ) -> None:
-        """`request` is the Responses request as a client sent it, `provider` the name of a provider
-        or its data, `model` the provider's name of the model, if it differs. `history` holds the
-        items before `input`, `client` is the name of a client profile.
+        """`request` is the request as a client of the format `format` sent it, `provider` the name
+        of a provider or its data, `model` the provider's name of the model, if it differs.
+        `history` holds the items before `input`, `client` is the name of a client profile.
 
         By default, ids are numbered and times are 0. With `follow_ups`, an answer that should be
         corrected leaves the response open: `outbound` is the next request then.
         """
-        self._request = parse_request(decode_body(msgspec.json.encode(request)))
+        dialect = find_format(format)
+        self._request = dialect.parse(decode_body(msgspec.json.encode(request)))
         self._spec = provider if isinstance(provider, Spec) else _find_spec(provider)
         self._dialect = make_dialect(self._spec)
         self._follow_ups = follow_ups
@@ -84,7 +86,7 @@ class Translator:
         self._source = self._make_source()
         self._translation = self._make_translation(new_id or number_ids(), now)
         self._pipeline = Pipeline(answer_stages(self._plan, self._profile))
-        self._sequence_number = 0
+        self._rendered = RenderedDocuments(dialect, self._request, self._profile)
         self._response: Response | None = None
         self._outbound: OutboundRequest | None = None
 
@@ -136,8 +138,8 @@ class Translator:
 
     @property
     def response(self) -> dict[str, Any]:
-        """The response as it stands, complete once `ended` is true."""
-        return dict(msgspec.to_builtins(self._response or self._translation.snapshot))
+        """The response as it stands, complete once `ended` is true; in the client's format."""
+        return self._rendered.whole(self._response or self._translation.snapshot)
 
     @property
     def diagnostics(self) -> list[dict[str, Any]]:
@@ -186,14 +188,11 @@ class Translator:
         self._outbound = None  # another one is made from the new plan
 
     def _release(self, events: list[Event]) -> list[dict[str, Any]]:
-        """Check a finished response against its contract, and number the events."""
+        """Check a finished response against its contract, and render the events."""
         batch = self._pipeline.feed(
             Batch(events, self._translation.fault, self._translation.refused)
         )
-        released = []
-        for event in batch.events:
-            released.append(event_to_dict(event, self._sequence_number))
-            self._sequence_number += 1
+        released = self._rendered.feed(batch.events)
         if self._translation.ended and batch.events and self._response is None:
             self._response = getattr(batch.events[-1], "response", None)
         return released

@@ -1,7 +1,10 @@
-"""Unit tests of the OpenAI SDK's HTTP client in process."""
+"""Unit tests of the SDKs' HTTP clients in process."""
 
 from __future__ import annotations
 
+from typing import Any
+
+import anthropic
 import openai
 import pytest
 
@@ -86,3 +89,37 @@ async def test_keys_that_guard_a_port_are_not_asked_for() -> None:
     ) as client:
         response = await client.responses.create(model="echo/echo", input="Hello")
     assert response.status == "completed"
+
+
+def ask(text: str) -> Any:
+    return [{"role": "user", "content": text}]
+
+
+async def test_the_client_of_anthropic_runs_in_process() -> None:
+    async with anthropic.AsyncAnthropic(
+        http_client=antiphon.anthropic_http_client(), api_key="none"
+    ) as client:
+        message = await client.messages.create(
+            model="echo/echo", max_tokens=100, messages=ask("Hello there")
+        )
+        async with client.messages.stream(
+            model="echo/echo", max_tokens=100, messages=ask("one two")
+        ) as stream:
+            words = [word async for word in stream.text_stream]
+        count = await client.messages.count_tokens(model="echo/echo", messages=ask("Hello there"))
+        with pytest.raises(anthropic.RateLimitError):
+            await client.with_options(max_retries=0).messages.create(
+                model="echo/error-429", max_tokens=100, messages=ask("Hello")
+            )
+    assert message.content[0].text == "Hello there"  # type: ignore[union-attr]
+    assert words == ["one", " two"]
+    assert count.input_tokens > 0
+
+
+def test_the_blocking_client_of_anthropic_runs_in_process() -> None:
+    http_client = antiphon.anthropic_http_client(blocking=True)
+    with anthropic.Anthropic(http_client=http_client, api_key="none") as client:
+        message = client.messages.create(
+            model="echo/echo", max_tokens=100, messages=ask("Hello there")
+        )
+    assert message.content[0].text == "Hello there"  # type: ignore[union-attr]

@@ -1,7 +1,9 @@
-"""HTTP clients for the OpenAI SDK that call the application in this process: no server, no port.
+"""HTTP clients for the SDKs of OpenAI and Anthropic that call the application in this process: no
+server, no port.
 
-Everything that takes an `http_client` (the official SDK, the Agents SDK, LangChain, pydantic-ai)
-then runs on any provider. Needs the extra `antiphon[openai]`.
+Everything that takes an `http_client` (the official SDKs, the Agents SDK, LangChain, pydantic-ai)
+then runs on any provider. Each needs its SDK: the extras `antiphon[openai]` and
+`antiphon[anthropic]`.
 """
 
 from __future__ import annotations
@@ -11,7 +13,6 @@ from typing import Literal, overload
 
 import httpx2
 from msgspec.structs import replace
-from openai import DefaultAsyncHttpxClient, DefaultHttpxClient
 
 from antiphon.library.application_host import ApplicationHost
 from antiphon.library.blocking import LoopThread
@@ -32,18 +33,47 @@ def openai_http_client(config: ConfigLike = None, *, blocking: Literal[True]) ->
 def openai_http_client(
     config: ConfigLike = None, *, blocking: bool = False
 ) -> httpx2.AsyncClient | httpx2.Client:
-    """Make the `http_client` of an `AsyncOpenAI`, or of an `OpenAI` if `blocking`.
+    """Make the `http_client` of an `AsyncOpenAI`, or of an `OpenAI` if `blocking`, for Responses
+    and Chat Completions.
 
     `config` is as for `antiphon.open`. Requests never leave the process except to the providers,
     whatever `base_url` the SDK has; the SDK's own key is not used.
     """
-    resolved = resolve_config(config)
-    # Keys of the configuration guard a port. There is none here.
-    resolved = replace(resolved, server=replace(resolved.server, api_keys={}))
-    host = ApplicationHost(resolved)
+    from openai import DefaultAsyncHttpxClient, DefaultHttpxClient
+
     if blocking:
-        return DefaultHttpxClient(transport=_BlockingTransport(host))
-    return DefaultAsyncHttpxClient(transport=_AsyncTransport(host))
+        return DefaultHttpxClient(transport=_BlockingTransport(_make_host(config)))
+    return DefaultAsyncHttpxClient(transport=_AsyncTransport(_make_host(config)))
+
+
+@overload
+def anthropic_http_client(
+    config: ConfigLike = None, *, blocking: Literal[False] = False
+) -> httpx2.AsyncClient: ...
+
+
+@overload
+def anthropic_http_client(
+    config: ConfigLike = None, *, blocking: Literal[True]
+) -> httpx2.Client: ...
+
+
+def anthropic_http_client(
+    config: ConfigLike = None, *, blocking: bool = False
+) -> httpx2.AsyncClient | httpx2.Client:
+    """Make the `http_client` of an `AsyncAnthropic`, or of an `Anthropic` if `blocking`; as
+    `openai_http_client` does for its SDK."""
+    from anthropic import DefaultAsyncHttpxClient, DefaultHttpxClient
+
+    if blocking:
+        return DefaultHttpxClient(transport=_BlockingTransport(_make_host(config)))
+    return DefaultAsyncHttpxClient(transport=_AsyncTransport(_make_host(config)))
+
+
+def _make_host(config: ConfigLike) -> ApplicationHost:
+    """Make the host of an application without client keys: they guard a port, and there is none."""
+    resolved = resolve_config(config)
+    return ApplicationHost(replace(resolved, server=replace(resolved.server, api_keys={})))
 
 
 async def _handle(host: ApplicationHost, request: httpx2.Request, body: bytes) -> HTTPResponse:
