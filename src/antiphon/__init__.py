@@ -173,8 +173,8 @@ __all__ = [
 ]
 
 
-# Modules that import packages of an extra.
-_EXTRAS = {"antiphon.library.openai_client": "openai"}
+# Names that need the packages of an extra.
+_EXTRAS = {"anthropic_http_client": "anthropic", "openai_http_client": "openai"}
 
 
 def __getattr__(name: str) -> Any:
@@ -184,11 +184,11 @@ def __getattr__(name: str) -> Any:
     try:
         loaded = import_module(module)
     except ModuleNotFoundError as error:
-        if module not in _EXTRAS:
+        if name not in _EXTRAS:
             raise
         raise ImportError(
             f"antiphon.{name} needs the package {error.name!r}. Install antiphon with the extra"
-            f" {_EXTRAS[module]!r}: pip install '.[{_EXTRAS[module]}]' in its source directory."
+            f" {_EXTRAS[name]!r}: pip install '.[{_EXTRAS[name]}]' in its source directory."
         ) from error
     value = globals()[name] = getattr(loaded, attribute)
     return value
