@@ -1,6 +1,6 @@
 """Everything that the author of a provider or a dialect imports, in one module.
 
-`docs/extend.md` shows packages that use nothing else. What is named here stays as it is between
+`docs/extend.md` shows packages that use nothing else. Every name here stays as it is between
 releases, or the changelog says how to change; other modules may move.
 """
 

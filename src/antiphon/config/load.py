@@ -88,7 +88,7 @@ def read_config(
     name: str,
     needs: Collection[str] | None = None,
 ) -> tuple[Config, Sequence[ConfigError]]:
-    """Read a configuration, and list its problems; what is invalid has its default.
+    """Read a configuration, and list its problems; an invalid setting has its default.
 
     `needs` names the tables whose environment variables must be set (None: all). In others a
     variable that is not set stays as it is written.

@@ -125,7 +125,7 @@ Block: TypeAlias = TextBlock | ReasoningBlock | CallBlock | OpaqueBlock
 
 
 class ContentBlocks:
-    """The blocks of one message: those that are open, by their index, and what is counted."""
+    """The blocks of one message: those that are open, by their index, and the tokens counted."""
 
     def __init__(self, annotate: Annotate) -> None:
         self._annotate = annotate

@@ -85,7 +85,8 @@ def compute_cost(price: Price | None, usage: ResponseUsage | None) -> int | None
     if price is None:
         return None
     details = usage.input_tokens_details
-    cached, written = details.cached_tokens, details.cache_write_tokens
+    cached = details.cached_tokens
+    written = details.cache_write_tokens
     dollars = (
         max(0, usage.input_tokens - cached - written) * price.input
         + cached * (price.input if price.cached_input is None else price.cached_input)

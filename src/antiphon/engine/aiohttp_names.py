@@ -89,6 +89,6 @@ UNDOCUMENTED_NAMES = (
     ("aiohttp.http", ("StreamWriter", "WebSocketReader")),
     ("aiohttp.client_proto", ("ResponseHandler",)),
 )
-"""Modules that the documentation of aiohttp does not name, and what is imported from them.
+"""Modules that the documentation of aiohttp does not name, and the names imported from them.
 `RequestHandler.set_parser`, which is overridden to check the masks of frames, is not documented
 either; the tests of `server/aiohttp_adapter.py` fail without it."""

@@ -17,7 +17,7 @@ def asgi_app(config: ConfigLike = None) -> ASGIApplication:
     """Make an ASGI application of all endpoints; `config` is as for `antiphon.open`.
 
     It is opened at start-up, or with the first request where a framework does not pass the
-    `lifespan` events on to what is mounted in it.
+    `lifespan` events on to mounted applications.
     """
     return ASGIApplication(ApplicationHost(config))
 

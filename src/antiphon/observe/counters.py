@@ -58,7 +58,7 @@ class LimitCounters(Protocol):
         (`list_periods`)."""
 
     async def close(self) -> None:
-        """Send what is still to be sent."""
+        """Send the counts that were not sent yet."""
 
 
 class Window:
@@ -112,7 +112,8 @@ class MemoryLimitCounters:
         return self.acquire_now(client, request_id, limits)
 
     def acquire_now(self, client: str, request_id: str, limits: ClientLimitConfig) -> LimitState:
-        now, counts = self._monotonic(), self._clients[client]
+        now = self._monotonic()
+        counts = self._clients[client]
         counts.requests.expire(now)
         counts.tokens.expire(now)
         refused_by, spent = self._find_reached(counts, limits)
@@ -150,7 +151,8 @@ class MemoryLimitCounters:
 
     def _current_spent(self, client: str) -> dict[str, int]:
         """Return what a client has spent, without earlier months and days."""
-        current, spent = list_periods(self._epoch_s()), self._clients[client].spent
+        current = list_periods(self._epoch_s())
+        spent = self._clients[client].spent
         for period in [period for period in spent if period not in current]:
             del spent[period]
         return spent

@@ -97,7 +97,8 @@ class ClientLimiter:
             headers = {**headers, "x-should-retry": "false"}
             return LimitExceeded(message, code=kind, kind=kind, headers=headers, permanent=True)
         if name == "max_streams":
-            wait_s, advice = _BUSY_RETRY_S, "when one of its running responses has ended"
+            wait_s = _BUSY_RETRY_S
+            advice = "when one of its running responses has ended"
         else:
             is_tokens = name == "tokens_per_minute"
             wait_s = state.tokens_reset_s if is_tokens else state.requests_reset_s
@@ -116,7 +117,7 @@ class ClientLimiter:
 
 
 def check_limits(config: Config) -> None:
-    """Raise `ConfigError` for limits of a client that does not exist: they would limit nobody."""
+    """Raise `ConfigError` for limits of a client that does not exist: they would have no effect."""
     names = [*config.server.api_keys, "local", "admin", INTERNAL_CLIENT, EVERY_CLIENT]
     raise_problems(
         config.error_at(

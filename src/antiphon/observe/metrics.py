@@ -36,7 +36,9 @@ class Metrics:
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         self.is_shared = values.ValueClass is not values.MutexValue  # see the module
-        self._clients, self._models, self._codes = LabelValues(), LabelValues(), LabelValues()
+        self._clients = LabelValues()
+        self._models = LabelValues()
+        self._codes = LabelValues()
         self._requests = self._counter(
             "requests", "Requests that have ended, by outcome.", *_SENDER, "status"
         )

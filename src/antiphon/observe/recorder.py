@@ -39,11 +39,15 @@ _MAX_PENDING = 10_000  # rows that wait for a store that cannot be written
 _MAX_MODELS = 1000  # names of models in the rows of one process
 _UNKNOWN_MODEL = "model_not_found"
 
-_REQUESTS, _FAILURES = COUNTS.index("requests"), COUNTS.index("failures")
-_INPUT, _CACHED = COUNTS.index("input_tokens"), COUNTS.index("cached_tokens")
+_REQUESTS = COUNTS.index("requests")
+_FAILURES = COUNTS.index("failures")
+_INPUT = COUNTS.index("input_tokens")
+_CACHED = COUNTS.index("cached_tokens")
 _CACHE_WRITE = COUNTS.index("cache_write_tokens")
-_OUTPUT, _REASONING = COUNTS.index("output_tokens"), COUNTS.index("reasoning_tokens")
-_COST, _UNPRICED = COUNTS.index("cost"), COUNTS.index("unpriced")
+_OUTPUT = COUNTS.index("output_tokens")
+_REASONING = COUNTS.index("reasoning_tokens")
+_COST = COUNTS.index("cost")
+_UNPRICED = COUNTS.index("unpriced")
 
 
 class UsageRecorder:
@@ -76,7 +80,7 @@ class UsageRecorder:
         )
 
     async def close(self) -> None:
-        """Write what is queued, within a few seconds, and count nothing any more."""
+        """Write the queue, within a few seconds, and count nothing any more."""
         self._is_closed = True
         self.accounting.on_queued = None
         try:

@@ -221,7 +221,8 @@ class RedisLimitCounters:
         await self._client.aclose()
 
     def _queue(self, client: str, request_id: str, tokens: int, cost: int) -> None:
-        at, epoch_s = self._runtime.monotonic(), self._runtime.epoch_s()
+        at = self._runtime.monotonic()
+        epoch_s = self._runtime.epoch_s()
         self._releases.append(_Release(client, request_id, tokens, cost, at, epoch_s))
         del self._releases[:-_MAX_QUEUED]
         self._keep_renewing()
@@ -320,7 +321,8 @@ class RedisLimitCounters:
         self._keep_renewing()
 
     async def _renew(self) -> None:
-        sent, calls = dict(self._running), []
+        sent = dict(self._running)
+        calls = []
         for client in dict.fromkeys(sent.values()):
             key = self._keys(client, self._runtime.epoch_s())[2]
             ids = [id for id, each in sent.items() if each == client]

@@ -82,7 +82,7 @@ class _OTLPExport:
                 self._processor.on_end(span)
 
     async def close(self) -> None:
-        """Send what is queued, within a few seconds."""
+        """Send the queued spans, within a few seconds."""
         await asyncio.to_thread(self._processor.shutdown)
         logging.getLogger(_LOGGER).removeHandler(self._log)
 

@@ -90,7 +90,8 @@ def _read_column(key: UsageKey, column: UsageColumn) -> str:
 
 def _make_row(group: Mapping[str, Any], counts: Counts) -> UsageRow:
     sums: dict[str, Any] = dict(zip(COUNTS[:FIRST_BUCKET], counts, strict=False))
-    known, unpriced = sums.pop("cost") / DOLLAR, sums.pop("unpriced")
+    known = sums.pop("cost") / DOLLAR
+    unpriced = sums.pop("unpriced")
     histogram = counts[FIRST_BUCKET:]
     return UsageRow(
         **group,

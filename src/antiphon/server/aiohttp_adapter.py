@@ -50,7 +50,7 @@ _HEADER_LIMIT = 64 * 1024
 # aiohttp logs requests that it cannot parse literally, which would put prompts into the log.
 _SILENT_LOGGER = logging.Logger("antiphon.http", logging.CRITICAL + 1)
 _BACKLOG = 2048
-_WRITE_BUFFER_BYTES = 64 * 1024  # what is written and not sent; more waits for the client
+_WRITE_BUFFER_BYTES = 64 * 1024  # written and not sent; more waits for the client
 _ACCEPT_PASSES = 10  # of the event loop, from accept to connection_made; it takes at most four
 _CLOSE_TIMEOUT_S = 1.0  # for connections that are still open when the server is closed
 
@@ -224,7 +224,8 @@ class _Connection(web.RequestHandler):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         peer = transport.get_extra_info("peername")
         self._address = str(peer[0]) if peer else ""
-        by_address, limit = self._server.by_address, self._server.max_per_address
+        by_address = self._server.by_address
+        limit = self._server.max_per_address
         by_address[self._address] += 1
         self._server.idle.clear()
         super().connection_made(transport)
@@ -304,7 +305,7 @@ class _Connection(web.RequestHandler):
         exc: BaseException | None = None,
         message: str | None = None,
     ) -> web.StreamResponse:
-        """Answer what is not HTTP in the shape of the API, and close the connection."""
+        """Answer invalid HTTP in the shape of the API, and close the connection."""
         if request.writer.output_size > 0:
             raise ConnectionError("the response has begun")
         response = self._make_response(_describe_parser_error(exc))
@@ -384,7 +385,8 @@ class AiohttpServer:
         )
         self._runner = web.ServerRunner(server, shutdown_timeout=_CLOSE_TIMEOUT_S)
         await self._runner.setup()
-        host, port = self._config.host, self._config.port
+        host = self._config.host
+        port = self._config.port
         if self._listeners:
             self._sites = [
                 web.SockSite(self._runner, each, backlog=_BACKLOG) for each in self._listeners

@@ -30,7 +30,8 @@ from antiphon.errors import InvalidRequest
 
 FRAGMENT_BYTES = 16 * 1024
 """Smallest fragment that is decoded by itself; a smaller body is decoded as a whole."""
-_LARGE_VALUES, _LARGE_BYTES = 2_500, 512 * 1024
+_LARGE_VALUES = 2_500
+_LARGE_BYTES = 512 * 1024
 _LONGEST_BLANK = 256  # whitespace before a comma that may be a cut
 
 _BYTE_OFFSET = re.compile(r" \(byte (\d+)\)")
@@ -132,7 +133,8 @@ class BodyScanner:
         if len(parts) % 2 == 0:
             self._in_string = not self._in_string
         if self._in_string and len(parts) > 1:
-            self._string_size, self._string_is_plain = 0, True
+            self._string_size = 0
+            self._string_is_plain = True
             self._extend_string(piece[len(piece) - len(parts[-1]) :])
 
     def _extend_string(self, text: bytes) -> None:
@@ -222,7 +224,8 @@ class BodyDecoder:
         self._merge(self._decode_fragment())
         self._follow_open_containers(kept, len(stack))
         self._count_lines(size)
-        self._stack, self._brackets = stack, b""
+        self._stack = stack
+        self._brackets = b""
         self._fragment = bytearray(b"".join(_OPENINGS[bracket] for bracket in stack) + b"0")
         self._openings = len(self._fragment)
 
@@ -242,7 +245,8 @@ class BodyDecoder:
             if type(node) is not type(container):
                 raise _invalid_json("an object has a key twice")
             if isinstance(container, list):
-                continued, added = node[0], node[1:]
+                continued = node[0]
+                added = node[1:]
                 container.extend(added)
             else:
                 continued = node.pop(_CONTINUED)

@@ -24,7 +24,7 @@ Check = Callable[[], object]
 
 
 class InspectedConfig(Struct, frozen=True):
-    """The providers that a configuration enables, and what is wrong with it."""
+    """The providers that a configuration enables, and its problems."""
 
     providers: Mapping[str, Provider]
     problems: Sequence[str]
@@ -36,7 +36,7 @@ def find_config_problems(
     environment: Mapping[str, str],
     more: Sequence[Check] = (),
 ) -> InspectedConfig:
-    """Find what is wrong beside `found`, the problems of the file itself. Creates no file."""
+    """Find problems beside `found`, those of the file itself. Creates no file."""
     providers, invalid = inspect_providers(config, environment)
     router, unroutable = inspect_routes(config, providers)
     later = [*invalid, *unroutable]

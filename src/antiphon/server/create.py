@@ -60,7 +60,8 @@ async def prepare_request(
     `held` gets the lock of its conversation. `turns` is what the connection of a WebSocket
     remembers: a request may continue it."""
     check_ready(exchange)
-    engine, caller = exchange.setup.engine, exchange.caller
+    engine = exchange.setup.engine
+    caller = exchange.caller
     if request.conversation is not None:
         return await exchange.process.conversation_locks.prepare(engine, request, caller, held)
     prepared = await engine.prepare(request, caller, turns)
@@ -77,7 +78,8 @@ def check_ready(exchange: Exchange) -> None:
 async def _join_history(exchange: Exchange, prepared: Prepared, turns: RecentTurns) -> Prepared:
     """Have a response that is stored contain the turns before it that are not: its chain must not
     have a gap."""
-    request, client = prepared.request, prepared.caller.client
+    request = prepared.request
+    client = prepared.caller.client
     parent_id = request.previous_response_id
     if not request.store or parent_id is None or turns.find(parent_id) is None:
         return prepared
@@ -115,7 +117,8 @@ async def _create_in_background(
     exchange: Exchange, prepared: Prepared, held: ExitStack
 ) -> HTTPResponse:
     """Accept a response that is generated whether or not its client stays."""
-    process, services = exchange.process, exchange.services
+    process = exchange.process
+    services = exchange.services
     admission = held.enter_context(await admit(services.accounting, exchange.caller))
     accepted = AcceptedRequest(services, prepared, held.pop_all())
     response = await process.live.background.submit(accepted)
@@ -181,7 +184,8 @@ async def _make_key(exchange: Exchange) -> Key:
 
 def _record_attached(exchange: Exchange, run: Run) -> None:
     """Record in the trace that a request gets the response of an earlier one."""
-    services, caller = exchange.services, exchange.caller
+    services = exchange.services
+    caller = exchange.caller
     facts = {**run.prepared.facts(), "request_id": caller.request_id}
     facts["software"] = caller.profile.software
     services.tracer.record(TraceRequest(received_at_ms=services.runtime.now_ms(), **facts))
@@ -195,7 +199,8 @@ def _record_attached(exchange: Exchange, run: Run) -> None:
 
 async def find_tail(exchange: Exchange, response_id: str, after: int) -> Tail | None:
     """Find the event log of a background response of this client; None if it has none."""
-    live, client = exchange.process.live, exchange.caller.client
+    live = exchange.process.live
+    client = exchange.caller.client
     log = live.find_log(response_id, client)
     if log is not None:
         return LogTail(log, after)

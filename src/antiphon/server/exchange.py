@@ -136,7 +136,8 @@ class Exchange:
     def report_failure(self, error: Exception) -> None:
         """Log a failure of the gateway itself: a known error with its reason, or a bug without what
         its message quotes of the request."""
-        services, request_id = self.services, self.caller.request_id
+        services = self.services
+        request_id = self.caller.request_id
         if isinstance(error, AntiphonError):
             facts = {"request_id": request_id, "code": error.code, "reason": error.message}
             services.emit(Entry("request.failed", "error", facts))

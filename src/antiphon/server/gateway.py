@@ -131,7 +131,8 @@ class GatewayProcess:
     ) -> None:
         """`environment` is that of the process; None: it writes no files of its own. `reloading`:
         None where the configuration cannot change."""
-        config, services = setup.config, setup.engine.services
+        config = setup.config
+        services = setup.engine.services
         self.setup = setup
         self.live = LiveRuns(setup.engine, config.background)
         self.attach = AttachTable(config.attach, self.live)

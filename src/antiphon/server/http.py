@@ -53,7 +53,7 @@ class HTTPRequest(Struct, frozen=True):
 class StreamingBody(Protocol):
     """Response body that is produced while it is sent.
 
-    Whoever holds it calls `close` in the end, also if nothing was ever written.
+    Its owner calls `close` in the end, also if nothing was ever written.
     """
 
     async def write_to(self, write: Write) -> None:

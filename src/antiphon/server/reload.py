@@ -20,7 +20,7 @@ _RESTART = (
     *("server.max_connections_per_address", "limits.body_bytes"),
     *("store", "shared", "background", "attach", "trace", "pipeline", "log", "metrics", "otel"),
 )
-"""Settings of what is opened once, when the process starts."""
+"""Settings of parts that are opened once, when the process starts."""
 
 
 class FileReloading:

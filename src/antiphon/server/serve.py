@@ -96,7 +96,8 @@ async def serve(
     """Run the gateway until SIGINT or SIGTERM. `load` reads the configuration again; `context` is
     that of a worker, which is replaced instead."""
     _raise_file_limit()
-    stopping, hangups = asyncio.Event(), asyncio.Event()
+    stopping = asyncio.Event()
+    hangups = asyncio.Event()
     _handle_signals(stopping, hangups)
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(partial(_report_loop_error, emit))

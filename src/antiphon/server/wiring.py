@@ -86,7 +86,8 @@ class Resources:
         sealer = make_sealer(config, data_directory(self.environment), self.services.runtime)
         await self._load_costs(config)
         before = setup.engine
-        old, new = before.router.providers, router.providers
+        old = before.router.providers
+        new = router.providers
         same = [
             each for name, each in new.items() if name in old and old[name].is_same_server(each)
         ]

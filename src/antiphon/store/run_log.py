@@ -235,7 +235,7 @@ class LaterRuns:
         return True
 
     async def close(self) -> None:
-        """Stop the timer, and wait for what is being written."""
+        """Stop the timer, and wait for the write that is going on."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

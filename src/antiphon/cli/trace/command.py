@@ -147,7 +147,8 @@ def run_list(args: argparse.Namespace) -> int:
 
 
 def _read_filter(args: argparse.Namespace) -> TraceFilter:
-    since, until = getattr(args, "since", None), getattr(args, "until", None)
+    since = getattr(args, "since", None)
+    until = getattr(args, "until", None)
     return TraceFilter(
         client=args.client,
         model=args.model,

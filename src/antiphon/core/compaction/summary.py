@@ -1,6 +1,6 @@
 """The summary of a compacted history: its fields, its state in a capsule, and its text for models.
 
-A model writes the fields of `WrittenSummary` as JSON. What is no such JSON is kept as plain text:
+A model writes the fields of `WrittenSummary` as JSON. Any other text is kept as plain text:
 a summary in another form is better than none.
 """
 
@@ -50,7 +50,7 @@ class Summary(WrittenSummary, frozen=True, kw_only=True):
         return "\n\n".join([_TITLE, *_paragraphs(self)])
 
     def to_state(self) -> Mapping[str, Any]:
-        """Return what is sealed into the item."""
+        """Return the state that is sealed into the item."""
         return {"summary": msgspec.to_builtins(self)}
 
 

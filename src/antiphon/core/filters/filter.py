@@ -45,7 +45,7 @@ class RoundWish(Wish, frozen=True):
     follow_up: FollowUp
     is_required: bool = False
     """Whether the response fails without this round: the model would never see the results of its
-    calls. Otherwise `give_up` releases what is held back."""
+    calls. Otherwise `give_up` releases the deltas held back."""
 
 
 class RoundEnd(Struct, frozen=True):
@@ -82,7 +82,7 @@ class DeltaFilter(ABC):
         """Return what takes the place of this delta: itself, nothing, or others."""
 
     def close(self, *, final: bool) -> RoundEnd:
-        """End the round: release what is held back, or want something.
+        """End the round: release the deltas held back, or want something.
 
         `final` is False if another filter wants a further round already."""
         return RoundEnd()

@@ -84,7 +84,7 @@ class TextScanFilter(DeltaFilter):
 
     @abstractmethod
     def _flush(self) -> list[Piece]:
-        """Decide what is held back as if nothing more came."""
+        """Decide about the text held back as if nothing more came."""
 
     def _make_deltas(self, pieces: Sequence[Piece]) -> list[Delta]:
         deltas: list[Delta] = []

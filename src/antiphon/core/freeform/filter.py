@@ -238,7 +238,7 @@ def _is_declared(call: PartialCall) -> bool:
 
 
 def _make_follow_up(calls: list[_FreeformCall]) -> FollowUp:
-    """The rejected calls, and after them an answer to each that says what is wrong."""
+    """The rejected calls, and after them an output for each that names the problem."""
     steps: list[Step] = []
     answers: list[Step] = []
     for call in calls:
@@ -281,7 +281,7 @@ class _FreeformInput:
 
     @property
     def flaw(self) -> str:
-        """What is wrong with it, for the model; empty if it is valid."""
+        """The problem with it, for the model; empty if it is valid."""
         if self.problem is not None:
             return self.problem.message
         return _TORN if self.is_torn else ""

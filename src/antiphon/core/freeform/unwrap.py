@@ -90,7 +90,7 @@ class Unwrapper:
         return inside if self._inner is None else self._inner.feed(inside) + self._inner.close()
 
     def _find_opening(self, text: str) -> str:
-        """Decide how the text is wrapped, if it is; return what is left of it to read."""
+        """Decide how the text is wrapped, if it is; return the rest of it to read."""
         text = self._head + text
         self._head = text[:_MAX_HELD]
         matches = [match_opening(self._head) for match_opening in self._openers]

@@ -120,7 +120,7 @@ def _type_of_signature(payload: str) -> str:
 
 
 def _split_data_url(data: str) -> tuple[str, str]:
-    """Split a `data:` URL into its type and its base64; "" for what is missing or not base64."""
+    """Split a `data:` URL into its type and its base64; a missing or malformed part is ""."""
     if not data.startswith("data:"):
         return "", data
     header, _, payload = data.removeprefix("data:").partition(",")

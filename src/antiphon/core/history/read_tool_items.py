@@ -57,7 +57,7 @@ def _read_arguments(item: Item, reader: ContentReader) -> str:
     try:
         _decode_object(text)
     except (msgspec.DecodeError, RecursionError):
-        message = "`arguments` of a call is not a JSON object; sent inside of one."
+        message = "`arguments` of a call is not a JSON object; it is wrapped in one."
         reader.report(HistoryCode.ARGUMENTS_MALFORMED, Decision.DEGRADED, message)
         return json_text({"_malformed": text})
     return text

@@ -35,7 +35,7 @@ class CompactedContext(Struct, frozen=True):
 
 
 class Plan(Struct, frozen=True, kw_only=True):
-    """What is sent to the provider, and what its response is decoded with."""
+    """The request to the provider, and all that its response is decoded with."""
 
     provider: str
     model: str

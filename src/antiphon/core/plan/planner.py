@@ -1,6 +1,6 @@
 """Planner: decide everything about one request, for each model that may serve it.
 
-A plan raises `InvalidRequest` only for errors in the request itself. What is wrong with an item of
+A plan raises `InvalidRequest` only for errors in the request itself. A problem with an item of
 the history weakens the plan and makes a diagnostic, but never an error: the client sends that item
 with every later request.
 """

@@ -1,4 +1,4 @@
-"""`tool_choice` in all its forms: the tools that may be called, and what is sent to the provider.
+"""`tool_choice` in all its forms: the tools that may be called, and the provider's choice.
 
 A choice is a constraint: where the provider does not support it, fewer tools are declared. Only the
 obligation to call a tool may be lost: the model is instructed to call one instead, and a diagnostic

@@ -3,8 +3,8 @@
 1. Where the provider enforces the format, text that begins like an answer streams as it comes. All
    other text is held back until the round is over, and so is a call of the answer tool.
 2. When the round is over, what was held back is sent if it is valid: the JSON value alone, as the
-   model wrote it. If it is not, the model is asked once more, with the reasons. What is not valid
-   then is sent as it is, and the output contract makes the response fail.
+   model wrote it. If it is not, the model is asked once more, with the reasons. Output that
+   is not valid then is sent as it is, and the output contract makes the response fail.
 3. Only a round that completed can be an answer. One with a call for the client, a refusal or an
    error has promised nothing: what was held back is sent where it was, unchanged.
 4. A client reads all messages as one. Text beside the answer is sent as reasoning.

@@ -53,7 +53,7 @@ def _unwrap(text: str, contract: OutputContract) -> str:
 
 
 def ask_for_correction(contract: OutputContract, drafts: Sequence[AnswerDraft]) -> tuple[Step, ...]:
-    """Return the steps that ask for the answer once more: each draft, and what is wrong."""
+    """Return the steps that ask for the answer once more: each draft, and its problems."""
     complaint = (TextPart(_write_complaint(contract, drafts)),)
     steps: list[Step] = []
     replies: list[Step] = []

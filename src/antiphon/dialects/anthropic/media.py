@@ -1,7 +1,7 @@
 """Images and files as Anthropic content blocks.
 
-The plan already leaves out, with a diagnostic, what is not in `ACCEPTED_MEDIA`, which the API
-would refuse. What arrives here all the same becomes a text block that names the omission.
+The plan already leaves out, with a diagnostic, media that are not in `ACCEPTED_MEDIA`, which the
+API would refuse. What arrives here all the same becomes a text block that names the omission.
 """
 
 from __future__ import annotations

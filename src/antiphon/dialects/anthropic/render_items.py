@@ -62,7 +62,7 @@ def call_arguments(item: CallItem) -> str:
 
 
 def call_input(item: CallItem) -> Any:
-    """The arguments for a whole response. What is not a JSON object is kept inside of one."""
+    """The arguments for a whole response. Arguments that are no JSON object are wrapped in one."""
     arguments = call_arguments(item)
     try:
         decoded = msgspec.json.decode(arguments)

@@ -1,7 +1,7 @@
 """Images, files and audio as Converse content blocks.
 
 Converse fetches nothing from the web: media come as bytes, or by an S3 address. The plan already
-leaves out, with a diagnostic, what is not in `ACCEPTED_MEDIA`, which Converse would refuse; what
+leaves out, with a diagnostic, media not in `ACCEPTED_MEDIA`, which Converse would refuse; what
 arrives here all the same becomes a text block that names the omission.
 """
 

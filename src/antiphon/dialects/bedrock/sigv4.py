@@ -144,7 +144,7 @@ def _canonical_headers(url: Mapping[str, str], headers: Mapping[str, str]) -> di
 
 
 def _canonical_path(path: str) -> str:
-    """Resolve `.` and `..`, and percent-encode once more; what is sent is encoded once."""
+    """Resolve `.` and `..`, and percent-encode once more; the path that is sent is encoded once."""
     segments: list[str] = []
     for segment in path.split("/"):
         if segment == "..":

@@ -69,7 +69,7 @@ class ImageDescriber:
         new = [(url, key) for url, key in zip(urls, keys, strict=True) if not tasks[url]]
         tasks |= {url: self._start(url, key) for url, key in new[-_MAX_PER_REQUEST:]}
         known = {url: task for url, task in tasks.items() if task is not None}
-        if known:  # a client that disconnects meanwhile leaves the tasks to others
+        if known:  # a client that disconnects now leaves the tasks to others
             await asyncio.wait(known.values(), timeout=self._config.timeout_s)
         return {url: (task.result() or "") if task.done() else "" for url, task in known.items()}
 

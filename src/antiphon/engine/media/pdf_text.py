@@ -50,7 +50,7 @@ class PDFReader:
     async def _read(self, data: str) -> str:
         content = await asyncio.to_thread(read_content, data)  # it may be large
         key = hashlib.sha256(content).hexdigest()
-        async with self._slots:  # the same file may have been read meanwhile
+        async with self._slots:  # another request may have read the same file by now
             if key not in self._texts:
                 self._store(key, await self._run_worker(content))
         self._texts.move_to_end(key)

@@ -2,7 +2,7 @@
 
 All facts are members of one sorted set whose scores are the times at which they end, for processes
 that connect later, and each is published once, for those that listen. If the server is away,
-nothing waits for it: what is learned meanwhile is sent when it is back.
+nothing waits for it: facts learned until it is back are sent then.
 """
 
 from __future__ import annotations

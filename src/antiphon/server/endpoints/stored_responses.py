@@ -155,7 +155,8 @@ async def _load_input(exchange: Exchange) -> list[Document]:
 async def _load_history(exchange: Exchange, turn: Turn) -> list[Document]:
     """Load what a response continues, if it has not been deleted: a chain of responses, and the
     conversation as the first of them has found it."""
-    store, client = exchange.process.live.store, exchange.caller.client
+    store = exchange.process.live.store
+    client = exchange.caller.client
     turns: list[Turn] = []
     if turn.previous_response_id is not None:
         try:

@@ -87,7 +87,8 @@ def _describe_provider(provider: Provider, health: ProviderHealth | None) -> dic
 
 
 def _describe_health(health: ProviderHealth) -> dict[str, Any]:
-    now, breaker = health.clock(), health.breaker
+    now = health.clock()
+    breaker = health.breaker
     return {
         "active": sum(health.keyring.active.values()),
         "resting": [

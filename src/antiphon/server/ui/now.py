@@ -30,7 +30,8 @@ async def show_now(request: PageRequest) -> HTTPResponse:
 
 async def describe_now(request: PageRequest) -> dict[str, Any]:
     """Everything the view shows, as one document."""
-    setup, engine = request.process.setup, request.engine
+    setup = request.process.setup
+    engine = request.engine
     started_at_ms = request.process.page.started_at_ms
     now_ms = engine.services.runtime.now_ms()
     traced = await request.read_trace(

@@ -59,7 +59,8 @@ def is_page(http: HTTPRequest) -> bool:
 
 async def respond_page(exchange: Exchange) -> HTTPResponse:
     """Answer a request for the page; raises as endpoints do."""
-    request, http = PageRequest(exchange), exchange.http
+    request = PageRequest(exchange)
+    http = exchange.http
     path = http.path
     if path.startswith("/ui/api/"):
         return await _answer_session(request) or await _answer_api(request)
@@ -78,7 +79,8 @@ async def respond_page(exchange: Exchange) -> HTTPResponse:
 
 async def _answer_session(request: PageRequest) -> HTTPResponse | None:
     """Sign in and out; None for every other path."""
-    http, access = request.exchange.http, _make_access(request)
+    http = request.exchange.http
+    access = _make_access(request)
     if http.path != _SESSION:
         return None
     access.check_page(http)
@@ -107,7 +109,8 @@ async def _answer_api(request: PageRequest) -> HTTPResponse:
 
 def _make_access(request: PageRequest) -> PageAccess:
     """Make the rules of the configuration that the request began with."""
-    runtime, page = request.exchange.services.runtime, request.process.page
+    runtime = request.exchange.services.runtime
+    page = request.process.page
     return PageAccess(
         request.exchange.setup.server.admin_key,
         runtime.now,

@@ -30,7 +30,7 @@ async def show_settings(request: PageRequest) -> HTTPResponse:
 
 
 async def check_file(request: PageRequest) -> HTTPResponse:
-    """Check the file as it is on the disk now; what is in effect does not change."""
+    """Check the file as it is on the disk now; the configuration in effect does not change."""
     name = _file_name(request.process.setup.config)
     if name is None:
         return json_response({"file": None, "problems": []})
@@ -50,7 +50,7 @@ async def reload_file(request: PageRequest) -> HTTPResponse:
 
 
 def find_problems(path: Path, environment: Mapping[str, str]) -> list[str]:
-    """List what is wrong with a configuration file. Messages name file, line and key."""
+    """List the problems of a configuration file. Messages name file, line and key."""
     try:
         config, found = inspect_config(path, environment)
     except ConfigError as error:
@@ -64,7 +64,7 @@ def list_settings(config: Config) -> Iterator[dict[str, Any]]:
     for path, value, default in _flatten(config, Config(), []):
         is_default = value == default
         line = source.find_line(path, exact=True)
-        if line is None and not is_default:  # inside of an inline table
+        if line is None and not is_default:  # within an inline table
             line = source.find_line(path)
         yield {
             "table": path[:-1],

@@ -23,7 +23,8 @@ _SPREADSHEET_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 async def show_usage(request: PageRequest) -> HTTPResponse:
     """Sums of a period, grouped by `by`; `format=csv` for a file."""
-    query, services = request.query, request.engine.services
+    query = request.query
+    services = request.engine.services
     now_ms = services.runtime.now_ms()
     since = read_time(query, "since", now_ms) or now_ms - _DEFAULT_MS
     until = read_time(query, "until", now_ms) or now_ms

@@ -43,7 +43,7 @@ class CreateFrame(Struct, frozen=True, kw_only=True):
         return {**body, "stream": True}
 
     def check(self) -> None:
-        """Raise `InvalidRequest` for what is not supported over a WebSocket."""
+        """Raise `InvalidRequest` for fields that are not supported over a WebSocket."""
         if self.document.get("background"):
             raise InvalidRequest(
                 "'background' is not supported over a WebSocket: use POST /v1/responses.",

@@ -18,7 +18,8 @@ _DEFAULT_PORTS = {"http": ":80", "ws": ":80", "https": ":443", "wss": ":443"}
 async def connect(exchange: Exchange) -> HTTPResponse:
     """Accept a WebSocket. Where they are switched off, 426 makes clients fall back to HTTP at once:
     after 404 or 405 Codex tries six times."""
-    http, server = exchange.http, exchange.setup.server
+    http = exchange.http
+    server = exchange.setup.server
     if http.headers.get("upgrade", "").lower() != "websocket":
         raise method_not_allowed(http, ["POST"])
     if not server.websocket:

@@ -17,7 +17,7 @@ from msgspec import Struct
 from antiphon.errors import InvalidRequest
 
 Job: TypeAlias = Callable[[], Coroutine[Any, Any, None]]
-"""Answers one request. It raises nothing: whoever waits for its end cannot handle it."""
+"""Answers one request. It raises nothing: the lane that waits for its end could not handle it."""
 
 
 class LaneLimits(Struct, frozen=True, kw_only=True):
@@ -45,7 +45,8 @@ class WaitingRequests:
     def add(self, client: str, size: int) -> None:
         """Count a request; raises `InvalidRequest` if there is no room for it. A single one may be
         as large as the limit of its size allows."""
-        own, total = self._bytes[client], self._bytes.total()
+        own = self._bytes[client]
+        total = self._bytes.total()
         if own and own + size > self._max_client_bytes:
             raise _too_many(f"{self._max_client_bytes} bytes of one client")
         if total and total + size > self._max_bytes:

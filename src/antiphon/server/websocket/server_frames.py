@@ -14,7 +14,7 @@ from antiphon.server.websocket.client_frames import SteerFrame
 
 
 def encode_fields(stream_id: str | None, headers: Mapping[str, str]) -> bytes:
-    """Encode what is added to an event: its lane, and what HTTP has in the headers."""
+    """Encode the fields added to an event: its lane, and what HTTP has in the headers."""
     fields = {"stream_id": stream_id, "headers": headers}
     encoded = msgspec.json.encode({name: value for name, value in fields.items() if value})
     return b"}" if encoded == b"{}" else b"," + encoded[1:]

@@ -28,7 +28,7 @@ class LimitServer:
         self._selector = selector
         self._counters = MemoryLimitCounters(monotonic, epoch_s)
         self._sockets: dict[socket.socket, bytes] = {}
-        """What is to be sent, by socket."""
+        """Bytes to be sent, by socket."""
 
     def connect(self) -> socket.socket:
         """Return the end of a new connection for a worker."""

@@ -1,7 +1,7 @@
 """Sockets of a port that several processes serve.
 
 On Linux each worker has a socket of its own, and the kernel divides connections among them. The
-parent keeps all of them open: connections that nobody has accepted yet wait for the next worker.
+parent keeps all of them open: connections that are not accepted yet wait for the next worker.
 Elsewhere the workers share one socket.
 """
 

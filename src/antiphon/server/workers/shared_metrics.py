@@ -19,7 +19,7 @@ Forget: TypeAlias = Callable[[int], None]
 @contextmanager
 def share_metrics() -> Iterator[Forget]:
     """Make a directory for the figures of all workers, unless the operator has named one. Workers
-    must be started inside of the context, before they load `prometheus-client`."""
+    must be started within the context, before they load `prometheus-client`."""
     if given := os.environ.get(VARIABLE):
         yield _make_forget(Path(given))
         return

@@ -61,7 +61,8 @@ class Supervisor:
         self._load = load
         self._work = work
         self._emit = emit
-        self._announce, self._on_worker_end = announce, on_end
+        self._announce = announce
+        self._on_worker_end = on_end
         places = range(1, len(listeners) + 1)
         self._serving: dict[int, WorkerProcess | None] = dict.fromkeys(places)
         self._not_before = dict.fromkeys(places, 0.0)
@@ -112,7 +113,8 @@ class Supervisor:
         report when there is none left."""
         if not self._may_start():
             return
-        outdated, now = self._list_outdated(), time.monotonic()
+        outdated = self._list_outdated()
+        now = time.monotonic()
         for place in outdated:
             if self._not_before[place] <= now:
                 self._start(place)
@@ -168,7 +170,8 @@ class Supervisor:
             self._selector.unregister(worker.report)
             os.close(worker.report)
             return
-        worker.is_ready, worker.kill_at = True, inf
+        worker.is_ready = True
+        worker.kill_at = inf
         before, self._serving[worker.place] = self._serving[worker.place], worker
         self._usable = worker.config
         if before is not None:
@@ -189,7 +192,8 @@ class Supervisor:
         except ConfigError as error:
             self._report_refusal(error.message)
             return
-        self._wanted, self._is_complete = config, False
+        self._wanted = config
+        self._is_complete = False
         self._not_before = dict.fromkeys(self._not_before, 0.0)
 
     def _report_refusal(self, reason: str) -> None:
@@ -200,7 +204,8 @@ class Supervisor:
         """Accept nothing new, and stop every worker. The second time changes nothing."""
         if self._is_stopping:
             return
-        self._is_stopping, self._exit_code = True, exit_code
+        self._is_stopping = True
+        self._exit_code = exit_code
         close_listeners(self._listeners)
         for worker in self._workers.values():
             worker.send(signal.SIGTERM, worker.config.server.shutdown_s + _EXIT_S)
@@ -222,8 +227,9 @@ class Supervisor:
         elif not self._is_announced:
             self._stop(code if code > 0 else 1)
         elif not worker.is_ready and worker.config is not self._usable:
-            if worker.config is self._wanted:  # else another one was read meanwhile
-                self._wanted, self._is_complete = self._usable, True
+            if worker.config is self._wanted:  # else another one has been read since
+                self._wanted = self._usable
+                self._is_complete = True
             self._report_refusal(f"a worker with the new configuration {_describe(code)}")
         else:
             self._schedule(worker, code)
@@ -236,7 +242,8 @@ class Supervisor:
 
     def _schedule(self, worker: WorkerProcess, code: int) -> None:
         """Have a worker replaced: at once, or later if it dies soon again and again."""
-        place, now = worker.place, time.monotonic()
+        place = worker.place
+        now = time.monotonic()
         is_stable = worker.is_ready and now - worker.started_at >= _STABLE_S
         delay_s = 0.0 if is_stable else self._backoff_s[place]
         self._not_before[place] = now + delay_s

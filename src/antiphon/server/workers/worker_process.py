@@ -98,7 +98,7 @@ def fork_worker(
     close_inherited: Callable[[], None],
     work: Callable[[Config, WorkerContext], int],
 ) -> WorkerProcess:
-    """Start a worker that runs `work`; `close_inherited` closes what is the parent's own. The
+    """Start a worker that runs `work`; `close_inherited` closes the files of the parent. The
     connection to the counters is closed in the parent."""
     report, report_end = os.pipe()
     blocked = signal.pthread_sigmask(signal.SIG_BLOCK, (*_RESET, signal.SIGINT))

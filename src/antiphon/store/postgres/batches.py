@@ -74,7 +74,7 @@ class BatchedStatement:
             timer.cancel()
 
     async def close(self) -> None:
-        """Wait for what is being written; of a database that is away, not longer than a call."""
+        """Wait for the batch being written; for an unreachable database, not longer than a call."""
         if self._writer is not None:
             await asyncio.wait((self._writer,))
 

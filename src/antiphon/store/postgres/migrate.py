@@ -36,8 +36,8 @@ async def connect(address: PostgresAddress) -> Any:
 
 @asynccontextmanager
 async def connecting(address: PostgresAddress) -> AsyncIterator[Any]:
-    """Open one connection, and close it in the end. An error of the driver, also of what is done
-    with it, becomes a `StoreError`."""
+    """Open one connection, and close it in the end. An error of the driver, also of the
+    statements run with it, becomes a `StoreError`."""
     connection = await connect(address)
     try:
         yield connection

@@ -76,7 +76,8 @@ class Retention:
     async def evict(self) -> None:
         """Delete the oldest turns beyond a limit; called after each saving of a turn. Counting is
         expensive: it is done again when half of the room that was left is used."""
-        max_turns, max_bytes = self._limits.max_turns, self._limits.max_bytes
+        max_turns = self._limits.max_turns
+        max_bytes = self._limits.max_bytes
         if max_bytes is not None:
             await self._fetch_row(_EVICT_BYTES, max_bytes)
         self._room -= 1

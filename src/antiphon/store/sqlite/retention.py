@@ -1,4 +1,4 @@
-"""Retention in a SQLite store: what has expired, and what is over a limit, is deleted."""
+"""Retention in a SQLite store: turns that have expired, or that exceed a limit, are deleted."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ class BatchWriter:
         self._gather(_QueuedJob(job, None))
 
     async def close(self) -> None:
-        """Commit what is queued and end the thread. May be called twice."""
+        """Commit the queued jobs and end the thread. May be called twice."""
         if self._loop is not None and self._ended is not None:
             self._loop = None
             self._hand_over()

@@ -78,7 +78,7 @@ class MarkupScanner:
         return found
 
     def until(self, mark: str) -> Scan[str]:
-        """Read everything up to and including the mark; return what is before it."""
+        """Read everything up to and including the mark; return the text before it."""
         passed: list[str] = []
         while (end := self._text.find(mark, self._position)) < 0:
             last = self._text.rfind(mark[0], self._position)
