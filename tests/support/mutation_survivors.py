@@ -23,9 +23,8 @@ EQUIVALENT: Mapping[str, str] = {
     " self.values > _LARGE_VALUES -> self.values >= _LARGE_VALUES": _SPEED,
     "antiphon/dialects/json_output.py: if isinstance(value, str) and len(value) > _LONG_STRING::"
     " len(value) > _LONG_STRING -> len(value) >= _LONG_STRING": _SPEED,
-    "antiphon/server/body.py: _LARGE_VALUES, _LARGE_BYTES = 2_500, 512 * 1024:"
-    " 1024 -> 1025": _SPEED,
-    "antiphon/server/body.py: _LARGE_VALUES, _LARGE_BYTES = 2_500, 512 * 1024: 512 -> 513": _SPEED,
+    "antiphon/server/body.py: _LARGE_BYTES = 512 * 1024: 1024 -> 1025": _SPEED,
+    "antiphon/server/body.py: _LARGE_BYTES = 512 * 1024: 512 -> 513": _SPEED,
     "antiphon/core/stream/machine.py: return"
     " self._sequencer.close(block.status(ended_well=False)) + self._sequencer.advance():"
     " False -> True": "a call that is not complete has returned before",
