@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -45,7 +46,8 @@ def _keep_to_itself(fact: HealthFact) -> None:
 
 
 class Keyring:
-    """API keys of one provider: the least used key first, then the one with the fewest requests."""
+    """API keys of one provider: the least used key first, then the one with the fewest requests.
+    The requests of a session share a key: providers cache prompts by account."""
 
     def __init__(self, keys: Sequence[str], clock: Clock) -> None:
         self._clock = clock
@@ -63,10 +65,15 @@ class Keyring:
     def keys(self) -> tuple[str, ...]:
         return tuple(self._keys)
 
-    def pick(self, without: Collection[str] = (), *, model: str = _ALL_MODELS) -> str | None:
-        """Choose the key to use now; None if every key is cooling down or excluded."""
+    def pick(
+        self, without: Collection[str] = (), *, model: str = _ALL_MODELS, session: str | None = None
+    ) -> str | None:
+        """Choose the key to use now; None if every key is cooling down or excluded. Requests of a
+        session get the same key in every process, as long as it is ready."""
         now = self._clock()
         ready = [key for key in self._keys if key not in without and self._until(key, model) <= now]
+        if session and len(ready) > 1:
+            return min(ready, key=partial(_rank_key, session))
         return min(ready, key=lambda key: (self._used[key], self._active[key]), default=None)
 
     def is_ready(self, key: str, model: str = _ALL_MODELS) -> bool:
@@ -110,6 +117,11 @@ class Keyring:
     def number(self, key: str) -> int:
         """The position of a key in the configuration, counting from 1. Logs name keys by it."""
         return self._keys.index(key) + 1
+
+
+def _rank_key(session: str, key: str) -> bytes:
+    """The place of a key in the order of a session, whatever other keys there are."""
+    return hashlib.sha256(f"{session}\0{key}".encode(errors="replace")).digest()
 
 
 class CircuitBreaker:
@@ -183,11 +195,11 @@ class ProviderHealth:
     learn: Callable[..., None] = lambda *_, **__: None
     """Called with the fields of a `HealthFact` but for the provider."""
 
-    def pick_key(self, model: str) -> str | None:
+    def pick_key(self, model: str, session: str | None = None) -> str | None:
         """Choose a key for a model that may be requested now; None if it may not."""
         if self.missing.get(model, 0.0) > self.clock() or not self.breaker.allows():
             return None
-        return self.keyring.pick(model=model)
+        return self.keyring.pick(model=model, session=session)
 
     def explain_refusal(self, model: str) -> str:
         """Explain why `pick_key` found no key for a model."""

@@ -92,10 +92,12 @@ class Preparer:
         planned, skipped = await worker.run(decide) if request.is_large else decide()
         _, first_plan = planned[0]
         continues_conversation = request.conversation is not None and items
+        response = self._create_response(request, first_plan, response_id, created_at)
+        session = caller.session or request.conversation or request.prompt_cache_key
         prepared = Prepared(
             request=request,
             caller=caller,
-            response=self._create_response(request, first_plan, response_id, created_at),
+            response=response,
             targets=tuple(target for target, _ in planned),
             planner=planner,
             first_plan=first_plan,
@@ -103,6 +105,7 @@ class Preparer:
             skipped=skipped,
             load_ms=load_ms,
             conversation_end=items[-1]["id"] if continues_conversation else None,
+            session=session or history.session or (response.id if request.store else None),
         )
         if request.context_management and task is None:
             prepared = self._prepare_compaction(prepared)

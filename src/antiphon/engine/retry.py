@@ -67,6 +67,8 @@ class RetryPolicy:
     """Between 0 and 1, for the jitter of pauses."""
     on_skip: Callable[[Target, str], None] = lambda target, reason: None
     """Called with each target that is not tried, and why."""
+    session: str | None = None
+    """The session whose requests share a key."""
     _position: int = 0
     """Index of the current target."""
     _number: int = 0
@@ -151,7 +153,7 @@ class RetryPolicy:
         keyring, model = self.health.of(attempt.target.provider).keyring, attempt.target.model
         if keyring.is_ready(attempt.key, model):
             return attempt
-        key = keyring.pick(self._tried_keys, model=model)
+        key = keyring.pick(self._tried_keys, model=model, session=self.session)
         return attempt if key is None else msgspec.structs.replace(attempt, key=key)
 
     def _chosen(self, attempt: NextAttempt) -> NextAttempt:
@@ -192,7 +194,8 @@ class RetryPolicy:
         if fault.type is FaultType.permission and len(self._tried_keys) > 1:
             return None  # two keys without permission: the account has none
         keyring = self.health.of(attempt.target.provider).keyring
-        key = keyring.pick(self._tried_keys, model=attempt.target.model)
+        model = attempt.target.model
+        key = keyring.pick(self._tried_keys, model=model, session=self.session)
         if key is not None:
             return NextAttempt(self._number + 1, attempt.target, key)
         return self._same_key_after_cooldown(attempt, fault)
@@ -236,7 +239,7 @@ class RetryPolicy:
     def _current_target(self) -> NextAttempt | None:
         target = self.targets[self._position]
         health = self.health.of(target.provider)
-        key = health.pick_key(target.model)
+        key = health.pick_key(target.model, self.session)
         if key is None:
             self.on_skip(target, health.explain_refusal(target.model))
             return None

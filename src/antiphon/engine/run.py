@@ -118,7 +118,9 @@ class Run:
             undo.callback(trace.abort)
             trace.begin(prepared.skipped)
             choice = services.health, services.attempts, clock, services.runtime.random
-            self._policy = RetryPolicy(prepared.targets, *choice, trace.skip_target)
+            # A request that begins a session gets the key that was used least.
+            session = None if prepared.session == prepared.response.id else prepared.session
+            self._policy = RetryPolicy(prepared.targets, *choice, trace.skip_target, session)
             self._next = self._policy.first()
             self._lease = Lease(services.health.of(self._next.target.provider), self._next.key)
             undo.callback(self._lease.release)

@@ -123,6 +123,8 @@ class Caller(Struct, frozen=True):
     trace_headers: TraceHeaders = ("", "")
     languages: str = ""
     """The client's Accept-Language header."""
+    session: str = ""
+    """The session that the client's headers name; empty: none."""
 
 
 Compact: TypeAlias = Callable[[], Awaitable[Planner | Diagnostic]]
@@ -152,6 +154,9 @@ class Prepared(Struct, frozen=True, kw_only=True):
     """Time to load the history from the store; None: nothing was loaded."""
     conversation_end: str | None = None
     """The id of the last item in the conversation that the response continues."""
+    session: str | None = None
+    """The thread that the request belongs to; the trace groups by it. A stored response may be
+    continued: it begins a session of its own id if it belongs to no other."""
 
     @property
     def diagnostics(self) -> tuple[Diagnostic, ...]:
@@ -186,4 +191,5 @@ class Prepared(Struct, frozen=True, kw_only=True):
             "provider": plan.provider,
             "provider_model": plan.model,
             "stream": self.request.stream,
+            "session": self.session,
         }

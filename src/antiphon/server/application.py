@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from email.utils import formatdate
 from functools import lru_cache
 
@@ -15,6 +16,15 @@ from antiphon.server.http import HTTPRequest, HTTPResponse
 from antiphon.server.routes import EXACT, PUBLIC, Match, match_template
 from antiphon.server.ui.page import is_page, respond_page
 from antiphon.server.ui.static_files import add_security_headers
+
+_SESSION_HEADERS = (
+    "x-claude-code-session-id",
+    "session-id",  # Codex; the next one until 0.139
+    "session_id",
+    "x-session-id",  # opencode
+    "x-session-affinity",
+)
+_MAX_SESSION = 200  # characters
 
 
 class Application:
@@ -59,6 +69,7 @@ def _begin(process: GatewayProcess, http: HTTPRequest, match: Match | None) -> E
     setup = process.setup
     headers = http.headers
     languages = headers.get("accept-language", "")[:_MAX_LANGUAGES]
+    session = name_session(headers)
     caller = Caller(
         client="",
         request_id=setup.engine.services.runtime.new_id("req"),
@@ -66,10 +77,17 @@ def _begin(process: GatewayProcess, http: HTTPRequest, match: Match | None) -> E
         locale=negotiate_locale(languages, setup.server.locale),
         trace_headers=(headers.get("traceparent", ""), headers.get("tracestate", "")),
         languages=languages,
+        session=session,
     )
     if match is None:
         return Exchange(process, setup, http, caller)
     return Exchange(process, setup, http, caller, dialect=match.route.dialect, ids=match.ids)
+
+
+def name_session(headers: Mapping[str, str]) -> str:
+    """Return the session that a client's headers name; empty if they name none."""
+    names = (headers.get(header, "") for header in _SESSION_HEADERS)
+    return "".join(filter(str.isprintable, next(filter(None, names), "")))[:_MAX_SESSION]
 
 
 async def _respond(exchange: Exchange, match: Match | None) -> HTTPResponse:

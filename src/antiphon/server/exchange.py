@@ -161,6 +161,7 @@ class Exchange:
                 software=caller.profile.software,
                 model=self.model,
                 stream=(self.document or {}).get("stream") is True,
+                session=caller.session or None,
             )
         )
         record(

@@ -86,6 +86,7 @@ def test_the_facts_of_a_request_are_names_and_never_content() -> None:
         planner=planner,
         first_plan=planner.plan(target),
         unseal=lambda _: Unopened.FOREIGN,
+        session="resp_1",
     )
     assert prepared.facts() == {
         "request_id": "req_1",
@@ -95,4 +96,5 @@ def test_the_facts_of_a_request_are_names_and_never_content() -> None:
         "provider": "it",
         "provider_model": "deepseek-chat",
         "stream": True,
+        "session": "resp_1",
     }

@@ -97,6 +97,7 @@ def _add_filters(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="only requests that failed; for rejected ones: --status rejected",
     )
+    parser.add_argument("--session", metavar="ID", help="only requests of this session")
 
 
 def _add_tail(parser: argparse.ArgumentParser) -> None:
@@ -155,6 +156,7 @@ def _read_filter(args: argparse.Namespace) -> TraceFilter:
         provider=args.provider,
         status=args.status,
         code=args.code,
+        session=args.session,
         failed=args.failed,
         since_ms=None if since is None else since * 1000,
         until_ms=None if until is None else until * 1000,

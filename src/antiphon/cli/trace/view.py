@@ -40,6 +40,7 @@ def make_summary_document(summary: TraceSummary) -> dict[str, Any]:
         "at": _local_time(request.received_at_ms).isoformat(timespec="milliseconds"),
         "client": request.client,
         "software": request.software or None,
+        "session": request.session,
         "model": request.model,
         "provider": summary.provider,
         "provider_model": summary.provider_model,

@@ -124,6 +124,7 @@ def read_filter(query: Query, now_ms: int) -> RequestFilter:
         provider=query.text("provider") or None,
         status=tuple(filter(None, status.split(","))),
         code=query.text("code") or None,
+        session=query.text("session") or None,
         since_ms=read_time(query, "since", now_ms),
         until_ms=read_time(query, "until", now_ms),
     )

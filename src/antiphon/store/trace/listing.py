@@ -75,6 +75,7 @@ class RequestRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
     duration_ms: int | None = None
     events: int | None = None
     changed: int = 0
+    session: str | None = None
 
 
 class RequestFilter(Struct, frozen=True, kw_only=True):
@@ -87,6 +88,7 @@ class RequestFilter(Struct, frozen=True, kw_only=True):
     status: tuple[str, ...] = ()
     """`running` is the status of a request that has not ended."""
     code: str | None = None
+    session: str | None = None
     since_ms: int | None = None
     until_ms: int | None = None
 
@@ -121,6 +123,7 @@ _CONDITIONS: Mapping[str, str] = {
     "model": "(model = :model OR provider_model = :model)",
     "provider": "provider = :provider",
     "code": "code = :code",
+    "session": "session = :session",
     "since_ms": "received_at_ms >= :since_ms",
     "until_ms": "received_at_ms < :until_ms",
 }

@@ -80,6 +80,7 @@ class TraceFilter(Struct, frozen=True, kw_only=True):
     status: str | None = None
     """The status of the response, `rejected`, or `running`."""
     code: str | None = None
+    session: str | None = None
     failed: bool = False
     since_ms: float | None = None
     until_ms: float | None = None
@@ -93,6 +94,7 @@ class TraceFilter(Struct, frozen=True, kw_only=True):
             (self.provider, (summary.provider,)),
             (self.status, (finish.status if finish else "running",)),
             (self.code, (summary.code,)),
+            (self.session, (request.session,)),
         )
         matches = all(wanted is None or wanted in values for wanted, values in found)
         is_in_time = (self.since_ms or 0) <= request.received_at_ms <= (self.until_ms or math.inf)

@@ -37,6 +37,8 @@ class TraceRequest(_RequestRow, frozen=True, kw_only=True, tag="request"):
     provider_model: str = ""
     stream: bool = False
     previous_response_id: str | None = None
+    session: str | None = None
+    """The thread that the request belongs to."""
 
 
 class TraceAttempt(_RequestRow, frozen=True, kw_only=True, tag="attempt"):

@@ -27,6 +27,7 @@ COLUMNS: tuple[str, ...] = (
     *("provider", "provider_model", "dialect", "key_name", "status", "failed", "http_status"),
     *("code", "message", "attempts", "input_tokens", "cached_tokens", "output_tokens"),
     *("reasoning_tokens", "cost", "first_output_at_ms", "duration_ms", "events", "changed"),
+    "session",
 )
 FAILED = "failed"
 """The status of a request that failed. One that was rejected reached no provider: it is neither a
@@ -111,11 +112,15 @@ REJECTED_ARE_NOT_FAILED: tuple[str, ...] = (
     "UPDATE summary SET failed = 0 WHERE status = 'rejected'",
 )
 """Migration of a table in which rejected requests were marked as failed."""
+SESSION_MIGRATION: tuple[str, ...] = (
+    "ALTER TABLE summary ADD COLUMN session TEXT",
+    "CREATE INDEX summary_session ON summary (session, seq) WHERE session IS NOT NULL",
+)
 
 _FIELDS: dict[type[TraceRow], tuple[str, ...]] = {
     TraceRequest: (
         *("request_id", "response_id", "received_at_ms", "client", "model", "provider"),
-        "provider_model",
+        *("provider_model", "session"),
     ),
     TraceAttempt: ("request_id",),
     TraceUsage: ("request_id", *_USED, "cost"),

@@ -13,6 +13,7 @@ from antiphon.store.trace.rows import KINDS, TraceRequest, TraceRow
 from antiphon.store.trace.summary import (
     MIGRATION,
     REJECTED_ARE_NOT_FAILED,
+    SESSION_MIGRATION,
     delete_summaries,
     update_summaries,
 )
@@ -41,6 +42,7 @@ SCHEMA = DatabaseSchema(
         ),
         MIGRATION,
         REJECTED_ARE_NOT_FAILED,
+        SESSION_MIGRATION,
     ),
 )
 
