@@ -56,8 +56,12 @@ IMPURE_CALLS = {"__import__", "breakpoint", "eval", "exec", "input", "open", "pr
 PURE_LIBRARIES = {"antiphon", "cryptography", "jsonschema_rs", "llguidance", "msgspec"}
 
 NAMELESS = {"core", "framing", "stages"}
-# Markup formats are named after the model families that write them, as their vendors do.
-NAMED_FORMATS = PurePosixPath("core/filters/text_tools/formats.py")
+NAMED = {
+    # Markup formats are named after the model families that write them, as their vendors do.
+    PurePosixPath("core/filters/text_tools/formats.py"),
+    # Clients are named by their vendors: a table of user agents.
+    PurePosixPath("core/client_profile.py"),
+}
 PROVIDER = re.compile(
     "anthropic|bedrock|cerebras|claude|dashscope|deepseek|fireworks|gemini|groq|kimi|minimax|mistral"
     "|moonshot|ollama|openrouter|perplexity|qwen|sambanova|siliconflow|vllm|volcengine|xiaomi|zhipu",
@@ -142,7 +146,7 @@ def _words(tree: ast.Module) -> Iterator[tuple[int, str]]:
 
 
 def provider_name_offences(module: Module) -> list[str]:
-    if module.layer not in NAMELESS or module.path == NAMED_FORMATS:
+    if module.layer not in NAMELESS or module.path in NAMED:
         return []
     words = [(0, str(module.path)), *_words(module.tree)]
     return [

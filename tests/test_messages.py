@@ -31,8 +31,8 @@ REWRITE = "pytest tests/test_messages.py --update-golden"
 # Arguments whose text is not in the source, with the reason.
 DESCRIBED = "a description of a fault: see that section"
 NOT_OURS: dict[str, str] = {
-    "cli/codex/gateway.py: _read_announced_url: message or 'the gateway could not be started: run"
-    " `antiphon serve` to see why.'": "the error that `antiphon serve` printed",
+    "cli/launcher/gateway.py: _read_announced_url: message or 'the gateway could not be started:"
+    " run `antiphon serve` to see why.'": "the error that `antiphon serve` printed",
     "cli/probe.py: _probe: message": DESCRIBED,
     "cli/trace/resend.py: _resend: printable(error.description)": DESCRIBED,
     "cli/trace/resend.py: _resend: printable(response.error.message)": DESCRIBED,

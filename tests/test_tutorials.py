@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from antiphon.cli.codex.command import split_arguments
+from antiphon.cli.launcher.program import split_arguments
 from antiphon.cli.main import _make_parser
 from antiphon.config import parse_config
 from antiphon.engine.routing import make_router
@@ -37,7 +37,7 @@ COMMANDS = [
 
 
 def test_there_are_tutorials() -> None:
-    assert len(PAGES) == 5
+    assert len(PAGES) == 6
     assert len(CONFIGURATIONS) >= 4
     assert len(COMMANDS) >= 10
 
@@ -52,6 +52,6 @@ def test_a_configuration_is_valid(page: str, block: str) -> None:
 @table(("page", "line"), COMMANDS)
 def test_a_command_has_the_options_it_is_shown_with(page: str, line: str) -> None:
     words = shlex.split(line, comments=True)[1:]
-    if words[0] == "codex":
-        words = ["codex", *split_arguments(words[1:])[0]]
+    if words[0] in ("codex", "claude"):
+        words = [words[0], *split_arguments(words[1:])[0]]
     assert _make_parser(words).parse_args(words).run, page

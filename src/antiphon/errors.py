@@ -40,7 +40,7 @@ Errors that reach a client, an operator or a caller of the library:
   - DiscoveryError         discovery.failed: the models of a provider could not be listed
   - SearchError            search.failed: a search engine failed or sent an unreadable answer
   - UnreadableFile         cli.unreadable_file: a file named on the command line cannot be read
-  - CodexNotFound          cli.no_codex: the `codex` command is not installed
+  - ProgramNotFound        cli.no_program: the agent that a command starts is not installed
   - GatewayError           cli.gateway: the gateway that a command needs does not work
   - TraceNotFound          cli.no_trace: there is no trace, or no such request in it
   - UsageNotFound          cli.no_usage: there is no store whose usage could be read
@@ -389,10 +389,10 @@ class UnreadableFile(AntiphonError):
     code = "cli.unreadable_file"
 
 
-class CodexNotFound(AntiphonError):
-    """The `codex` command is not installed."""
+class ProgramNotFound(AntiphonError):
+    """The agent that a command starts is not installed."""
 
-    code = "cli.no_codex"
+    code = "cli.no_program"
 
 
 class GatewayError(AntiphonError):

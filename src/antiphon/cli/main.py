@@ -23,6 +23,7 @@ _COMMANDS = {
     "reload": "have the running gateway read its configuration again",
     "models": "list the available models",
     "codex": "run Codex CLI with these models, or configure it for them",
+    "claude": "run Claude Code with these models, or configure it for them",
     "replay": "convert recorded provider bytes into Responses events",
     "trace": "list recent requests, follow them, show their details, send one again",
     "usage": "show requests, tokens and cost by client, model and provider",
@@ -31,7 +32,7 @@ _COMMANDS = {
     "version": "show the version, and the Python and directory it runs from",
 }
 
-_PACKAGES = ("codex", "trace")  # commands with a package of their own
+_PACKAGES = ("codex", "claude", "trace")  # commands with a package of their own
 
 _EPILOG = """\
 examples:
@@ -73,20 +74,20 @@ def _parse_process_arguments() -> argparse.Namespace:
 
 
 def _parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
-    own, codex_arguments = _split_arguments(arguments)
+    own, passed = _split_arguments(arguments)
     args = _make_parser(own).parse_args(own)
-    args.codex_arguments = codex_arguments
+    args.passed_arguments = passed
     return args
 
 
 def _split_arguments(arguments: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
-    """Separate our own arguments from those that are passed on to Codex."""
-    if [*arguments[:1]] != ["codex"]:
+    """Separate our own arguments from those that are passed on to an agent."""
+    if not {"codex", "claude"}.intersection(arguments[:1]):
         return arguments, ()
-    from antiphon.cli.codex.command import split_arguments
+    from antiphon.cli.launcher.program import split_arguments
 
-    own, codex_arguments = split_arguments(arguments[1:])
-    return ["codex", *own], codex_arguments
+    own, passed = split_arguments(arguments[1:])
+    return [arguments[0], *own], passed
 
 
 def _make_parser(argv: Sequence[str]) -> argparse.ArgumentParser:

@@ -307,6 +307,8 @@ class ClientConfig(Struct, frozen=True, kw_only=True):
     refusals: Literal["refusal", "text"] | None = None
     permanent_errors: Literal["exact", "400"] | None = None
     keepalive: Literal["event", "comment"] | None = None
+    small_model: Annotated[str, Meta(min_length=1)] | None = None
+    """The model of the client's small requests, such as titles; for `antiphon claude`."""
 
 
 class PipelineConfig(Struct, frozen=True, kw_only=True):

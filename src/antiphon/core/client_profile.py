@@ -55,6 +55,11 @@ _CODEX = Profile(
     optional_tools=frozenset({"web_search", "image_generation"}),
 )
 
+_CLAUDE_CODE = Profile(
+    name="claude-code",
+    refusals="text",  # it replaces the text of a refusal by its own, and asks again
+)
+
 ClientPattern: TypeAlias = tuple[re.Pattern[str], Profile]
 
 # The first match counts. Frameworks come before the libraries that they are built on, because
@@ -63,6 +68,7 @@ _CLIENT_PATTERNS: tuple[ClientPattern, ...] = tuple(
     (re.compile(pattern, re.IGNORECASE), profile)
     for pattern, profile in (
         (r"^codex", _CODEX),
+        (r"^claude-(cli|code)/", _CLAUDE_CODE),
         (r"^opencode\b", Profile(name="opencode")),
         (r"^agents/", Profile(name="openai-agents")),
         (r"\blangchain", Profile(name="langchain")),
@@ -70,6 +76,8 @@ _CLIENT_PATTERNS: tuple[ClientPattern, ...] = tuple(
         (r"\bai-sdk\b", Profile(name="ai-sdk")),
         (r"openai/python\b", Profile(name="openai-python")),
         (r"openai/js\b", Profile(name="openai-node")),
+        (r"anthropic/python\b", Profile(name="anthropic-python")),
+        (r"anthropic/js\b", Profile(name="anthropic-ts")),
     )
 )
 OTHER = Profile()

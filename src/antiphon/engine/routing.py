@@ -1,12 +1,14 @@
 """Routing: from a model name to a provider and its model.
 
-Tried in this order: an alias; `provider/model`; a model that a provider lists by this name, the
-default provider's first; the alias `*`; the default provider, for a name without a slash.
+Tried in this order: an alias; `provider/model`; an alias with `*` in it, such as `claude-*`; a
+model that a provider lists by this name, the default provider's first; the alias `*`; the default
+provider, for a name without a slash. `VIA` may stand before any name.
 """
 
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
@@ -47,6 +49,11 @@ class Target(Struct, frozen=True, dict=True):
         return self.provider.price(self.model)
 
 
+VIA = "claude-via-"
+"""May stand before the name of any model: there are clients that list no names but those that begin
+with `claude`."""
+
+
 class Router:
     def __init__(
         self,
@@ -63,6 +70,11 @@ class Router:
         self._fallbacks = fallbacks
         self.providers = providers
         self._aliases = aliases
+        self._patterns = [
+            (_compile_pattern(alias), target)
+            for alias, target in aliases.items()
+            if "*" in alias and alias != "*"
+        ]
         self._default = providers[default_provider or next(iter(providers))]
         self._full: dict[str, Target] = {}
         self._bare: dict[str, Target] = {}
@@ -75,7 +87,8 @@ class Router:
 
     def resolve(self, name: str) -> Target:
         """Return the target of a name; raises 404 `model_not_found` with similar names."""
-        target = self._known(name) or self._fallback(name)
+        asked = name.removeprefix(VIA)
+        target = self._known(asked) or self._fallback(asked)
         if target is None:
             raise InvalidRequest(
                 self._describe_unknown_model(name),
@@ -102,7 +115,7 @@ class Router:
 
     def names(self) -> list[str]:
         """Return every known model name, aliases first."""
-        aliases = [alias for alias in self._aliases if alias != "*"]
+        aliases = [alias for alias in self._aliases if "*" not in alias]
         known = [
             f"{provider.name}/{model}"
             for provider in self.providers.values()
@@ -118,8 +131,14 @@ class Router:
         return f"{self._default.name}/{known[0]}" if known else self.names()[0]
 
     def _known(self, name: str) -> Target | None:
-        alias = self._aliases.get(name) if name != "*" else None
-        return self.direct(alias or name) or self._bare.get(name)
+        alias = self._aliases.get(name) if "*" not in name else None
+        return self.direct(alias or name) or self._matching(name) or self._bare.get(name)
+
+    def _matching(self, name: str) -> Target | None:
+        """Return the target of the first alias with a `*` that a name fits."""
+        found = (target for pattern, target in self._patterns if pattern.fullmatch(name))
+        target = next(found, None)
+        return None if target is None else self.direct(target)
 
     def direct(self, name: str) -> Target | None:
         """Return the target of `provider/model`; a model's name may contain slashes."""
@@ -150,6 +169,11 @@ class Router:
         if near:
             return f"The model {name!r} does not exist. Did you mean {', '.join(near)}?"
         return f"The model {name!r} does not exist. GET /v1/models lists the models."
+
+
+def _compile_pattern(alias: str) -> re.Pattern[str]:
+    """Make the pattern of an alias in which each `*` stands for any characters."""
+    return re.compile(".*".join(map(re.escape, alias.split("*"))), re.DOTALL)
 
 
 def make_router(config: Config, providers: Mapping[str, Provider]) -> Router:

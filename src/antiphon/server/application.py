@@ -7,13 +7,15 @@ from email.utils import formatdate
 from functools import lru_cache
 
 from antiphon.core.faults.messages import negotiate_locale
+from antiphon.dialects.client_dialect import ClientDialect
+from antiphon.dialects.responses.client import RESPONSES
 from antiphon.engine.services import Caller
 from antiphon.errors import Refused
 from antiphon.server.errors import error_response, method_not_allowed, no_route
 from antiphon.server.exchange import Exchange
 from antiphon.server.gateway import GatewayProcess
 from antiphon.server.http import HTTPRequest, HTTPResponse
-from antiphon.server.routes import EXACT, PUBLIC, Match, match_template
+from antiphon.server.routes import EXACT, PUBLIC, SHARED_DIALECTS, Match, match_template
 from antiphon.server.ui.page import is_page, respond_page
 from antiphon.server.ui.static_files import add_security_headers
 
@@ -80,8 +82,15 @@ def _begin(process: GatewayProcess, http: HTTPRequest, match: Match | None) -> E
         session=session,
     )
     if match is None:
-        return Exchange(process, setup, http, caller)
-    return Exchange(process, setup, http, caller, dialect=match.route.dialect, ids=match.ids)
+        return Exchange(process, setup, http, caller, dialect=_shared_dialect(headers))
+    route = match.route
+    dialect = _shared_dialect(headers) if route.is_shared else route.dialect
+    return Exchange(process, setup, http, caller, dialect=dialect, ids=match.ids)
+
+
+def _shared_dialect(headers: Mapping[str, str]) -> ClientDialect:
+    found = (dialect for header, dialect in SHARED_DIALECTS.items() if header in headers)
+    return next(found, RESPONSES)
 
 
 def name_session(headers: Mapping[str, str]) -> str:

@@ -46,17 +46,22 @@ def model_list(
     them, so that every model is listed with image input.
     """
     default = router.default_name()
-    names = [*dict.fromkeys([default, *router.names()])]
-    more = [name for name in dict.fromkeys(discovered) if name not in {*names}]
+    known = len(list_names(router))
+    names = list_names(router, discovered)
     return {
         "object": "list",
-        "data": [model_entry(router, name) for name in (*names, *more)],
+        "data": [model_entry(router, name) for name in names],
         "models": [
             _codex_entry(router, name, priority, describes_images)
-            for priority, name in enumerate([*names, *more[:_MAX_DISCOVERED]])
+            for priority, name in enumerate(names[: known + _MAX_DISCOVERED])
         ],
         "antiphon": {"version": __version__, "default_model": default},
     }
+
+
+def list_names(router: Router, discovered: Sequence[str] = ()) -> list[str]:
+    """List every model name that a request may use, the default model first."""
+    return [*dict.fromkeys([router.default_name(), *router.names(), *discovered])]
 
 
 def entity_tag(document: Mapping[str, Any]) -> str:

@@ -29,6 +29,8 @@ class Route(NamedTuple):
 
     methods: Methods
     dialect: ClientDialect = RESPONSES
+    is_shared: bool = False
+    """Whether clients of every format use it: `SHARED_DIALECTS` says which one it is."""
 
 
 def _get(endpoint: Endpoint) -> Methods:
@@ -36,6 +38,9 @@ def _get(endpoint: Endpoint) -> Methods:
     out."""
     return {"GET": endpoint, "HEAD": endpoint}
 
+
+SHARED_DIALECTS: Mapping[str, ClientDialect] = {"anthropic-version": MESSAGES}
+"""Formats of clients that use shared paths, or paths that do not exist, by a header of theirs."""
 
 EXACT: Mapping[str, Route] = {
     "/v1/chat/completions": Route({"POST": create}, CHAT),
@@ -45,7 +50,7 @@ EXACT: Mapping[str, Route] = {
     "/v1/responses/compact": Route({"POST": responses.compact}),
     "/v1/responses/input_tokens": Route({"POST": responses.count_tokens}),
     "/v1/conversations": Route({"POST": conversations.create}),
-    "/v1/models": Route(_get(models.list_models)),
+    "/v1/models": Route(_get(models.list_models), is_shared=True),
     operator.RELOAD_PATH: Route({"POST": operator.reload}),
     "/health": Route(_get(operator.show_live)),
     "/health/live": Route(_get(operator.show_live)),
@@ -55,7 +60,7 @@ EXACT: Mapping[str, Route] = {
 """Routes without an id. Another client format is one row: its path, `create` and its dialect."""
 
 TEMPLATES: Mapping[str, Route] = {
-    "/v1/models/{model:path}": Route(_get(models.retrieve_model)),
+    "/v1/models/{model:path}": Route(_get(models.retrieve_model), is_shared=True),
     "/v1/conversations/{conversation_id}": Route(
         {
             **_get(conversations.retrieve),

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 from msgspec import structs
 
-from antiphon.config import Config, suggest
+from antiphon.config import ClientConfig, Config, suggest
 from antiphon.core.client_profile import (
     ALL_CLIENTS,
     PROFILES,
@@ -22,6 +22,7 @@ from antiphon.engine.compaction import check_compaction_model
 from antiphon.engine.engine import Engine
 from antiphon.engine.routing import Router, make_router
 from antiphon.engine.shared.sharing import check_sharing
+from antiphon.errors import InvalidRequest
 from antiphon.observe.limits import check_limits
 from antiphon.providers.registry import build_providers
 from antiphon.server.auth import Authenticator
@@ -71,7 +72,18 @@ def make_checked_router(config: Config, environment: Mapping[str, str]) -> Route
     check_limits(config)
     check_sharing(config)
     make_profile_resolver(config)  # checks [clients]
+    _check_small_models(config, router)
     return router
+
+
+def _check_small_models(config: Config, router: Router) -> None:
+    """Raise `ConfigError` for a model of small requests that the gateway does not have."""
+    for name, client in config.clients.items():
+        if client.small_model is not None:
+            try:
+                router.resolve(client.small_model)
+            except InvalidRequest as error:
+                raise config.error_at(("clients", name, "small_model"), error.message) from error
 
 
 def make_profile_resolver(config: Config) -> Callable[[str, str], Profile]:
@@ -83,8 +95,14 @@ def make_profile_resolver(config: Config) -> Callable[[str, str], Profile]:
         if name not in PROFILES and name != ALL_CLIENTS:
             problem = f"there is no such profile; {suggest(name, [*PROFILES, ALL_CLIENTS])}"
             raise config.error_at(("clients", name), problem)
-    overrides = {name: structs.asdict(each) for name, each in config.clients.items()}
+    overrides = {name: _read_overrides(each) for name, each in config.clients.items()}
     return lru_cache(maxsize=64)(partial(_resolve, overrides=overrides))
+
+
+def _read_overrides(client: ClientConfig) -> dict[str, Any]:
+    """The members of a profile in a [clients] table; the others are for commands that start one."""
+    found = structs.asdict(client)
+    return {name: found[name] for name in Profile.__struct_fields__ if name in found}
 
 
 def _resolve(originator: str, user_agent: str, overrides: Overrides) -> Profile:

@@ -47,6 +47,10 @@ CODEX = PROFILES["codex"]
         ("", "AsyncOpenAI/Python 3.49.0", "openai-python"),
         ("", "OpenAI/JS 6.49.0", "openai-node"),
         ("", "curl/8.5.0", "other"),
+        ("", "claude-cli/2.1.326 (external, sdk-cli)", "claude-code"),
+        ("", "claude-code/2.1.326", "claude-code"),
+        ("", "AsyncAnthropic/Python 2.9.0", "anthropic-python"),
+        ("", "Anthropic/JS 1.9.0", "anthropic-ts"),
         ("", "", "other"),
         ("my-codex-wrapper", "", "other"),
     ],
@@ -56,9 +60,9 @@ def test_a_client_is_recognized_by_its_headers(originator: str, user_agent: str,
     assert PROFILES[name].name == name
 
 
-def test_only_codex_has_a_profile_that_differs_from_the_default() -> None:
+def test_only_two_agents_have_a_profile_that_differs_from_the_default() -> None:
     changed = [name for name, profile in PROFILES.items() if profile != Profile(name=name)]
-    assert changed == ["codex"]
+    assert changed == ["codex", "claude-code"]
 
 
 @pytest.mark.parametrize(

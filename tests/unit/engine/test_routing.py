@@ -153,3 +153,23 @@ def test_a_model_of_a_provider_that_is_not_in_the_file_names_the_table(
     with pytest.raises(ConfigError) as rejected:
         make_router(config, build_providers(config, {}))
     assert rejected.value.message.startswith(f"models.fast: {advice}")
+
+
+def test_an_alias_with_a_star_serves_every_name_that_fits_it() -> None:
+    aliases = {"claude-*": "zhipu/glm-5.2", "claude-haiku-*": "echo/echo", "claude-x": "echo/cut"}
+    found = router(Config(models=aliases), KEYS)
+    assert resolved(found, "claude-opus-4-8") == ("zhipu", "glm-5.2")
+    assert resolved(found, "claude-haiku-4") == ("zhipu", "glm-5.2"), "the first that fits"
+    assert resolved(found, "claude-x") == ("echo", "cut"), "an alias without a star comes first"
+    assert resolved(found, "deepseek/claude-1") == ("deepseek", "claude-1")
+    assert "claude-*" not in found.names()
+    assert refused(found, "echo/claude").status == 404
+
+
+def test_a_name_may_have_the_prefix_of_clients_that_list_no_others() -> None:
+    found = router(Config(models={"claude-*": "echo/echo", "fast": "echo/cut"}), KEYS)
+    assert resolved(found, "claude-via-zhipu/glm-5.2") == ("zhipu", "glm-5.2")
+    assert resolved(found, "claude-via-fast") == ("echo", "cut")
+    assert refused(found, "claude-via-nobody/x").message.startswith(
+        "The model 'claude-via-nobody/x'"
+    )

@@ -6,7 +6,7 @@ import pytest
 
 from antiphon.config import ClientConfig, Config
 from antiphon.errors import ConfigError
-from antiphon.server.setup import make_profile_resolver
+from antiphon.server.setup import make_checked_router, make_profile_resolver
 
 
 @pytest.mark.parametrize(
@@ -46,3 +46,14 @@ def test_an_override_applies_to_its_profile_and_a_star_to_every_profile() -> Non
 def test_an_unknown_profile_in_the_configuration_is_an_error() -> None:
     with pytest.raises(ConfigError, match=r"clients.codexx: there is no such profile"):
         make_profile_resolver(Config(clients={"codexx": ClientConfig()}))
+
+
+def test_a_small_model_has_to_exist_and_changes_no_response() -> None:
+    known = Config(clients={"claude-code": ClientConfig(small_model="echo/echo")})
+    make_checked_router(known, {})
+    user_agent = "claude-cli/2.1.326"
+    plain = make_profile_resolver(Config())
+    assert make_profile_resolver(known)("", user_agent) == plain("", user_agent)
+    unknown = Config(clients={"claude-code": ClientConfig(small_model="nobody/x")})
+    with pytest.raises(ConfigError, match=r"clients\.claude-code\.small_model: .*'nobody/x'"):
+        make_checked_router(unknown, {})

@@ -15,10 +15,10 @@ from typing import Any
 import msgspec
 
 from antiphon.cli.config_template import quote_toml
+from antiphon.cli.launcher.gateway import KEY_VARIABLE
 from antiphon.errors import ConfigError
 
 PROVIDER = "antiphon"
-KEY_VARIABLE = "ANTIPHON_API_KEY"
 
 # `model_provider` is first because Codex never removes it: with a key it removes the comment above.
 _TOP_LEVEL_KEYS = ("model_provider", "model", "model_catalog_json")

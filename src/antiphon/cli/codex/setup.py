@@ -3,37 +3,35 @@
 from __future__ import annotations
 
 import argparse
-import difflib
 import os
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from rich.console import Console
 from rich.text import Text
 
-from antiphon.cli.codex.config import (
-    KEY_VARIABLE,
-    CodexSettings,
-    install_settings,
-    remove_settings,
+from antiphon.cli.codex.config import CodexSettings, install_settings, remove_settings
+from antiphon.cli.launcher.change import (
+    STYLES,
+    UserFile,
+    add_setup_options,
+    add_undo_options,
+    name_file,
 )
-from antiphon.cli.codex.files import read_file, replace_file
-from antiphon.cli.codex.gateway import encode_catalog, find_gateway
+from antiphon.cli.launcher.files import read_file, replace_file
+from antiphon.cli.launcher.gateway import KEY_VARIABLE, read_catalog
 from antiphon.cli.load_config import load_config_or_default, make_base_url
 from antiphon.cli.prompts import Prompts
 from antiphon.cli.terminal import make_console
-from antiphon.config import Config
 from antiphon.errors import ConfigError
 
 if TYPE_CHECKING:
     from argparse import _SubParsersAction
 
 _SHOWN_MODELS = 6
-_STYLES = {"+": "green", "-": "red", "@": "cyan"}
 
 
 def add(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -42,17 +40,10 @@ def add(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
         "Add the gateway and its models to Codex's config.toml, so that `codex` uses it by itself."
         " The change is shown before it is written; settings that it replaces are commented out."
     )
-    # SUPPRESS: a default here would overwrite an option given before the word `setup`.
-    for option, metavar, description in (
-        ("--config", "FILE", "the gateway's configuration file, if not the default one"),
-        ("--model", "NAME", "the model, if not the default one"),
-    ):
-        setup.add_argument(option, metavar=metavar, default=argparse.SUPPRESS, help=description)
     undo = commands.add_parser("undo", help="remove the gateway from Codex's configuration")
     undo.description = "Remove what `antiphon codex setup` has added, and nothing else."
-    for parser, run in ((setup, run_setup), (undo, run_undo)):
-        parser.add_argument("--yes", action="store_true", help="write without asking")
-        parser.set_defaults(run=run)
+    add_setup_options(setup, run_setup)
+    add_undo_options(undo, run_undo)
 
 
 def find_codex_config(environment: Mapping[str, str]) -> Path:
@@ -90,7 +81,7 @@ def run_setup(args: argparse.Namespace) -> int:
         )
     path = find_codex_config(os.environ)
     change = _ConfigChange(path)
-    catalog = _read_catalog(config)
+    catalog = read_catalog(config)
     settings = CodexSettings(
         base_url=make_base_url(config.server.host, config.server.port),
         model=args.model or choose_model(catalog, path),
@@ -141,38 +132,24 @@ def run_undo(args: argparse.Namespace) -> int:
     return 0
 
 
-class _ConfigChange:
-    """A change of Codex's configuration: read, shown, confirmed; and the files beside it."""
+class _ConfigChange(UserFile):
+    """A change of Codex's configuration: read, shown, confirmed; and the catalog beside it."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path
+        super().__init__(path, "TOML")
         self.catalog = path.parent / "antiphon-catalog.json"
-        self.backup = path.parent / "config.toml.before-antiphon"
-        self._data = read_file(path)
-        self.existed = self._data is not None
-        try:
-            self.before = (self._data or b"").decode()
-        except UnicodeDecodeError as error:
-            raise ConfigError(f"{path}: not valid TOML: it is not UTF-8 text") from error
 
     def install(self, settings: CodexSettings) -> str:
-        with _name_file(self.path):
+        with name_file(self.path):
             return install_settings(self.before, settings)
 
     def remove(self) -> str:
-        with _name_file(self.path):
+        with name_file(self.path):
             return remove_settings(self.before)
 
     @property
     def is_installed(self) -> bool:
         return self.remove() != self.before
-
-    def check_unchanged(self) -> None:
-        """Reject the change if the file has changed since: Codex may write it at any time."""
-        if read_file(self.path) != self._data:
-            raise ConfigError(
-                f"{self.path} was changed by another program; nothing was written. Try again."
-            )
 
     def confirm(self, after: str, catalog: bytes | None, *, use_defaults: bool) -> int | None:
         """Show the change and ask; return the exit status if nothing is to be written."""
@@ -181,43 +158,20 @@ class _ConfigChange:
         if after == self.before and catalog == previous:
             console.print(f"{self.path} is up to date; nothing to change.", soft_wrap=True)
             return 0
-        _print_diff(console, self.path, self.before, after)
+        self.print_diff(console, after)
         for sign, names in _compare_catalogs(_read_models(previous), _read_models(catalog)):
             line = f"{sign} {self.catalog.name}: {_summarize_names(names)}"
-            console.print(Text(line, _STYLES[sign]), soft_wrap=True)
+            console.print(Text(line, STYLES[sign]), soft_wrap=True)
         if Prompts(console, use_defaults=use_defaults).confirm("Write this change?", default=True):
             return None
         console.print("Nothing was written.")
         return 1
 
 
-@contextmanager
-def _name_file(path: Path) -> Iterator[None]:
-    """Put the path in front of the message of a `ConfigError`."""
-    try:
-        yield
-    except ConfigError as error:
-        raise ConfigError(f"{path}: {error.message}") from error
-
-
-def _read_catalog(config: Config) -> Mapping[str, Any]:
-    """Read the model list of the running gateway, or make the one it would have."""
-    if gateway := find_gateway(config):
-        return gateway.catalog
-    from antiphon.engine.routing import make_router  # slow: only if no gateway is running
-    from antiphon.providers.registry import build_providers
-    from antiphon.server.model_catalog import model_list
-
-    router = make_router(config, build_providers(config, os.environ))
-    return model_list(router, describes_images=bool(config.vision.model))
-
-
-def _print_diff(console: Console, path: Path, before: str, after: str) -> None:
-    lines = difflib.unified_diff(
-        before.splitlines(), after.splitlines(), str(path), str(path), "now", "new", lineterm=""
-    )
-    for line in lines:
-        console.print(Text(line, _STYLES.get(line[:1], "")), soft_wrap=True)
+def encode_catalog(catalog: Mapping[str, Any]) -> bytes:
+    """Encode the part of the model list that Codex reads, as indented JSON."""
+    document = msgspec.json.encode({"models": catalog["models"]})
+    return msgspec.json.format(document, indent=2) + b"\n"
 
 
 def _compare_catalogs(

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from antiphon.cli.codex.setup import encode_catalog
 from antiphon.cli.main import main
 from tests.support.commands import Screen, on_terminal, own_settings, run, serving
 
@@ -248,3 +249,8 @@ def test_a_catalog_that_cannot_be_written_is_named(
     assert main(["codex", "setup", "--yes"]) == 2
     assert "antiphon-catalog.json cannot be" in capsys.readouterr().err
     assert (codex / "config.toml").read_text() == OWN
+
+
+def test_the_catalog_file_has_only_the_models_of_codex() -> None:
+    models = {"models": [{"slug": "m"}], "data": [], "antiphon": {"default_model": "m"}}
+    assert json.loads(encode_catalog(models)) == {"models": [{"slug": "m"}]}

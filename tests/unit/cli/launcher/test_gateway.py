@@ -15,7 +15,7 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from antiphon.cli.codex.gateway import encode_catalog, find_gateway, start_gateway
+from antiphon.cli.launcher.gateway import find_gateway, start_gateway
 from antiphon.config import Config, ServerConfig
 from antiphon.errors import GatewayError
 from tests.support.commands import PATIENCE_S, environment, own_settings
@@ -168,14 +168,10 @@ def test_a_gateway_that_does_not_stop_is_killed(
         )
         program.chmod(0o755)
         monkeypatch.setattr("sys.executable", str(program))
-        monkeypatch.setattr("antiphon.cli.codex.gateway._STOP_TIMEOUT_S", 0.2)
+        monkeypatch.setattr("antiphon.cli.launcher.gateway._STOP_TIMEOUT_S", 0.2)
         with start_gateway(Config(), None) as gateway:
             assert gateway.catalog == MODELS
             while not (home / "pid").exists() or not (home / "pid").read_text():
                 pass
     pid = (home / "pid").read_text().strip()
     assert subprocess.run(["kill", "-0", pid], capture_output=True, check=False).returncode != 0
-
-
-def test_the_catalog_file_has_only_the_models_of_codex() -> None:
-    assert json.loads(encode_catalog(MODELS)) == {"models": [{"slug": "m"}]}

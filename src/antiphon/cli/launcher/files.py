@@ -1,4 +1,4 @@
-"""Atomic writes of the files that Codex reads, so that it never reads half of one."""
+"""Atomic writes of the files that agents read, so that they never read half of one."""
 
 from __future__ import annotations
 

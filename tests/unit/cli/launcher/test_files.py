@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from antiphon.cli.codex.files import read_file, replace_file
+from antiphon.cli.launcher.files import read_file, replace_file
 from antiphon.errors import ConfigError
 
 

@@ -1,4 +1,4 @@
-"""The gateway that Codex uses: one that is already running, or one started for this session."""
+"""The gateway that an agent uses: one that is already running, or one started for this session."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_ope
 
 import msgspec
 
-from antiphon.cli.codex.config import KEY_VARIABLE
 from antiphon.cli.load_config import find_config_path, make_base_url
 from antiphon.config import Config
 from antiphon.errors import GatewayError
 
+KEY_VARIABLE = "ANTIPHON_API_KEY"
+"""The environment variable with the user's key of the gateway."""
 _TIMEOUT_S = 5.0
 _STOP_TIMEOUT_S = 10.0
 _UNAUTHORIZED = 401
@@ -54,7 +55,7 @@ def find_gateway(config: Config) -> RunningGateway | None:
     url = make_base_url(server.host, server.port)
     health = _get_json(url.removesuffix("/v1") + "/health")
     is_ready = isinstance(health, dict) and health.get("ready") is True
-    return _read_catalog(url, _choose_key(config)) if is_ready else None
+    return _read_models(url, _choose_key(config)) if is_ready else None
 
 
 @contextmanager
@@ -72,11 +73,11 @@ def start_gateway(config: Config, explicit: str | None) -> Iterator[RunningGatew
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=errors,
-            start_new_session=True,  # Ctrl-C reaches Codex only
+            start_new_session=True,  # Ctrl-C reaches the agent only
         )
         try:
             url = _read_announced_url(process, errors)
-            gateway = _read_catalog(url, _choose_key(config))
+            gateway = _read_models(url, _choose_key(config))
             if gateway is None:
                 raise GatewayError(
                     f"the gateway was started at {url}, but GET {url}/models lists no models."
@@ -114,12 +115,12 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
 
 def _choose_key(config: Config) -> str:
     """Choose an API key for the gateway: the user's own, whose usage and limits are meant, or else
-    the first one. Codex always needs one, even if the gateway does not."""
+    the first one. Agents always need one, even if the gateway does not."""
     configured = next(iter(config.server.api_keys.values()), "")
     return os.environ.get(KEY_VARIABLE) or configured or "none"
 
 
-def _read_catalog(url: str, key: str) -> RunningGateway | None:
+def _read_models(url: str, key: str) -> RunningGateway | None:
     """Read the model list; None if it is not that of an Antiphon gateway. Raises `GatewayError` if
     the user's own key is rejected: that of another client is no replacement."""
     document = _get_json(f"{url}/models", key)
@@ -147,7 +148,13 @@ def _get_json(url: str, key: str = "") -> Any:
         return None
 
 
-def encode_catalog(catalog: Mapping[str, Any]) -> bytes:
-    """Encode the part of the model list that Codex reads, as indented JSON."""
-    document = msgspec.json.encode({"models": catalog["models"]})
-    return msgspec.json.format(document, indent=2) + b"\n"
+def read_catalog(config: Config) -> Mapping[str, Any]:
+    """Read the model list of the running gateway, or make the one it would have."""
+    if gateway := find_gateway(config):
+        return gateway.catalog
+    from antiphon.engine.routing import make_router  # slow: only if no gateway is running
+    from antiphon.providers.registry import build_providers
+    from antiphon.server.model_catalog import model_list
+
+    router = make_router(config, build_providers(config, os.environ))
+    return model_list(router, describes_images=bool(config.vision.model))

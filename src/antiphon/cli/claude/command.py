@@ -1,0 +1,122 @@
+"""`antiphon claude`: run Claude Code against the gateway without changing its configuration.
+
+Everything is passed in its environment and on its command line. The user's own settings apply to
+everything else, and are never written.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from antiphon.cli.claude import setup as claude_setup
+from antiphon.cli.claude.settings import TOKEN_VARIABLE, ClaudeSettings
+from antiphon.cli.claude.setup import choose_model, find_window, small_model
+from antiphon.cli.launcher.gateway import RunningGateway
+from antiphon.cli.launcher.program import (
+    Launch,
+    Program,
+    make_environment,
+    run_program,
+    warn_without_provider,
+)
+from antiphon.cli.load_config import add_config_option, load_config_or_default
+from antiphon.config import Config
+
+CLAUDE = Program(
+    title="Claude Code",
+    command="claude",
+    variable="ANTIPHON_CLAUDE",
+    installation="`npm install -g @anthropic-ai/claude-code`",
+)
+
+_USAGE = """\
+antiphon claude [--config FILE] [--model NAME] [arguments of claude …]
+       antiphon claude setup [--config FILE] [--model NAME] [--yes]
+       antiphon claude undo [--yes]"""
+
+_EPILOG = """\
+examples:
+  antiphon claude                                    a session with the gateway's default model
+  antiphon claude "why does this test fail?"         with a first prompt
+  antiphon claude --model deepseek/deepseek-v4-pro   with another model
+  antiphon claude -p "fix the tests"                 non-interactive
+  antiphon claude --continue                         continue the last session
+  antiphon claude setup                              configure `claude` to use the gateway
+  antiphon claude undo                               revert the setup
+"""
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    parser.usage = _USAGE
+    parser.description = (
+        "Run Claude Code with the models of the gateway. A gateway that runs at the configured\n"
+        "address is used; otherwise one is started, and stopped when Claude Code exits. Its own\n"
+        "files are not changed. The options below come first; the rest is passed on to claude."
+    )
+    parser.epilog = _EPILOG
+    add_config_option(parser, search_cwd=False)
+    parser.add_argument("--model", metavar="NAME", help="the model, as `antiphon models` lists it")
+    parser.set_defaults(run=run)
+    claude_setup.add(
+        parser.add_subparsers(title="permanent setup", metavar="COMMAND", prog="antiphon claude")
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    program = CLAUDE.find(os.environ)
+    config = load_config_or_default(args.config, search_cwd=False)
+
+    def prepare(gateway: RunningGateway, directory: Path) -> Launch:
+        warn_without_provider(gateway, CLAUDE.title)
+        passed = args.passed_arguments
+        settings = _choose_settings(gateway, config, args.model or _find_model(passed))
+        own = {} if settings.context_window is None else _kept(os.environ, "MAX_CONTEXT_TOKENS")
+        variables = {**settings.variables(), **own}
+        secret = {TOKEN_VARIABLE: gateway.key}
+        environment = make_environment(gateway, {**variables, **secret})
+        return Launch([program, *_options(variables, settings.model, passed), *passed], environment)
+
+    return run_program(config, args.config, prepare)
+
+
+def _choose_settings(gateway: RunningGateway, config: Config, model: str | None) -> ClaudeSettings:
+    chosen = model or choose_model(gateway.catalog, os.environ)
+    return ClaudeSettings(
+        base_url=gateway.base_url,
+        model=chosen,
+        small_model=small_model(config),
+        context_window=find_window(gateway.catalog, chosen),
+    )
+
+
+def _kept(environment: Mapping[str, str], name: str) -> dict[str, str]:
+    """The user's own value of a variable of Claude Code, if it is set."""
+    variable = f"CLAUDE_CODE_{name}"
+    return {variable: environment[variable]} if variable in environment else {}
+
+
+def _find_model(passed: Sequence[str]) -> str | None:
+    """The model among the arguments of Claude Code, if it is there."""
+    for position, argument in enumerate(passed):
+        name, equals, value = argument.partition("=")
+        if name == "--model":
+            return value if equals else next(iter(passed[position + 1 :]), None)
+    return None
+
+
+def _options(variables: Mapping[str, str], model: str, passed: Sequence[str]) -> list[str]:
+    """The options that come before those of the user.
+
+    Variables in the settings of a user or a project replace those of the process. They must not
+    send the key of the gateway elsewhere, so ours are passed as settings, too, which replace all
+    others; the key itself is in the environment only, where other users cannot see it."""
+    settings: dict[str, Any] = {"env": dict(variables)}
+    options = {"--settings": msgspec.json.encode(settings).decode(), "--model": model}
+    given = {argument.partition("=")[0] for argument in passed}
+    return [word for name, value in options.items() if name not in given for word in (name, value)]
