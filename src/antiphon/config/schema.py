@@ -164,7 +164,9 @@ class AttachConfig(Struct, frozen=True, kw_only=True):
 
     window_s: Seconds = 30.0
     """Seconds for which a response waits for its client to come back."""
-    clients: list[Annotated[str, Meta(min_length=1)]] = field(default_factory=lambda: ["codex"])
+    clients: list[Annotated[str, Meta(min_length=1)]] = field(
+        default_factory=lambda: ["codex", "claude-code"]
+    )
     """Profile names of the clients that may attach; `*` is every client, and `[]` none."""
 
 

@@ -17,7 +17,10 @@ import msgspec
 
 from antiphon.config import AttachConfig
 from antiphon.core.client_profile import ALL_CLIENTS, PROFILES
+from antiphon.core.events import TERMINAL_EVENTS
 from antiphon.core.items import Document
+from antiphon.core.response import Response
+from antiphon.dialects.client_dialect import EventBatch
 from antiphon.engine.services import Prepared, Services
 from antiphon.runs.event_log import EventLog
 from antiphon.runs.live_run import LiveRun, Reader
@@ -30,8 +33,10 @@ Key: TypeAlias = tuple[str, bytes]
 
 
 def digest_request(document: Document) -> bytes:
-    """Return a digest that is the same for the same request, however it is written."""
-    return hashlib.sha256(msgspec.json.encode(document, order="sorted")).digest()
+    """Return a digest that is the same for the same request, however it is written, and whether or
+    not it wants a stream: Claude Code repeats a request whose stream was cut without one."""
+    same = {name: value for name, value in document.items() if name != "stream"}
+    return hashlib.sha256(msgspec.json.encode(same, order="sorted")).digest()
 
 
 class _WaitingRun(NamedTuple):
@@ -49,6 +54,11 @@ class AttachTable:
         """Names of the kinds of clients that may attach."""
         self._live = live
         self._waiting: dict[Key, _WaitingRun] = {}
+
+    @property
+    def has_waiting(self) -> bool:
+        """Whether a run waits for its client."""
+        return bool(self._waiting)
 
     def create(self, services: Services, prepared: Prepared, key: Key) -> LiveRun:
         """Make a run that waits for its client if it loses its reader."""
@@ -77,6 +87,19 @@ class AttachTable:
         run.cancel()
 
 
+class LastEvent:
+    """A reader that wants the terminal event alone."""
+
+    def __init__(self) -> None:
+        self.response: Response | None = None
+        """The response in the end."""
+
+    async def send(self, batch: EventBatch, is_last: bool) -> None:
+        last = batch.events[-1]
+        if is_last and isinstance(last, TERMINAL_EVENTS):
+            self.response = last.response
+
+
 class AttachedTail(LogTail):
     """The reader that has come back."""
 
@@ -90,3 +113,10 @@ class AttachedTail(LogTail):
 
     async def leave(self) -> None:
         self._run.reader_has_left()
+
+    async def response(self) -> Response:
+        """Wait for the end of the response, for a client that wants it whole."""
+        reader = LastEvent()
+        await self.follow(reader)
+        assert reader.response is not None
+        return reader.response

@@ -38,9 +38,10 @@ NO_EVENTS = BEFORE_FIRST
 async def create(exchange: Exchange) -> HTTPResponse:
     """Create a response. The endpoint of every client dialect."""
     request = await exchange.read_request()
-    can_attach = request.stream and exchange.caller.profile.name in exchange.process.attach.profiles
-    if can_attach and exchange.process.is_ready:
-        attached = await _attach(exchange)
+    attach = exchange.process.attach
+    can_attach = exchange.caller.profile.name in attach.profiles and not request.background
+    if can_attach and attach.has_waiting and exchange.process.is_ready:
+        attached = await _attach(exchange, request)
         if attached is not None:
             return attached
     with ExitStack() as held:
@@ -159,8 +160,9 @@ async def _stream(
 # Retry-attach: the same request after a lost connection gets the same response
 
 
-async def _attach(exchange: Exchange) -> HTTPResponse | None:
-    """Join the run that waits for this request; None if there is none."""
+async def _attach(exchange: Exchange, request: Request) -> HTTPResponse | None:
+    """Join the run that waits for this request, which may want it whole now; None if there is
+    none."""
     waiting = exchange.process.attach.take(await _make_key(exchange))
     if waiting is None:
         return None
@@ -170,8 +172,14 @@ async def _attach(exchange: Exchange) -> HTTPResponse | None:
         "antiphon-attached": run.prepared.response.id,
         **diagnostics_headers(run.diagnostics),
     }
+    tail = AttachedTail(waiting)
+    if not request.stream:
+        try:
+            return _render_whole(exchange, await tail.response(), request, headers)
+        finally:
+            await tail.leave()
     renderer = exchange.dialect.renderer(run.prepared.request, exchange.caller.profile)
-    return stream_response(exchange, AttachedTail(waiting), renderer, headers)
+    return stream_response(exchange, tail, renderer, headers)
 
 
 async def _make_key(exchange: Exchange) -> Key:

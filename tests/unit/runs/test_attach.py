@@ -81,7 +81,7 @@ def test_the_same_request_may_be_written_differently() -> None:
 async def test_the_clients_that_may_attach() -> None:
     async with open_application() as opened:
         live = opened.application.process.live
-        assert AttachTable(AttachConfig(), live).profiles == {"codex"}
+        assert AttachTable(AttachConfig(), live).profiles == {"codex", "claude-code"}
         assert AttachTable(AttachConfig(clients=["*"]), live).profiles == set(PROFILES)
         assert AttachTable(AttachConfig(clients=[]), live).profiles == set()
 

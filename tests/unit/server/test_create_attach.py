@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 from typing import Any
 
 from msgspec.structs import replace
@@ -96,3 +98,58 @@ async def test_without_a_second_request_the_run_is_cancelled() -> None:
         turn = await opened.engine.services.store.load(response_id, client="alice")
     assert turn is not None
     assert turn.status == "cancelled"
+
+
+CLAUDE = {"user-agent": "claude-cli/2.1.326 (external, cli)", "authorization": "Bearer sk-alice"}
+MESSAGES: dict[str, Any] = {
+    "model": "echo/echo",
+    "max_tokens": 100,
+    "messages": [{"role": "user", "content": "Hello"}],
+}
+
+
+async def post_messages(opened: OpenApplication, **members: Any) -> HTTPResponse:
+    body = json.dumps({**MESSAGES, **members}).encode()
+    headers = {"content-type": "application/json", **CLAUDE}
+    return await opened.request("POST", "/v1/messages", body, headers)
+
+
+async def test_a_stream_that_was_cut_is_given_whole_to_the_request_without_a_stream() -> None:
+    """Claude Code repeats a request whose stream was cut with `stream: false`."""
+    async with open_application(echo_config(commit_after_s=0.01, api_keys=KEYS)) as opened:
+        upstream = GatedUpstream()
+        use_upstream(opened.engine, upstream)
+        streaming = await post_messages(opened, stream=True)
+        [response_id] = opened.application.process.live.runs
+        assert not isinstance(streaming.body, bytes)
+        await streaming.body.close()
+        repeated = asyncio.create_task(post_messages(opened, stream=False))
+        attach = opened.application.process.attach
+        await until(lambda: not attach.has_waiting, "it was attached")
+        assert upstream.waiting == 1, "the provider was called once"
+        upstream.gate.set()
+        whole = await repeated
+        assert whole.headers["antiphon-attached"] == response_id
+        assert isinstance(whole.body, bytes)
+        message = json.loads(whole.body)
+        assert (message["type"], message["stop_reason"]) == ("message", "end_turn")
+        other = await post_messages(opened, stream=False)
+        assert "antiphon-attached" not in other.headers
+
+
+async def test_a_whole_request_of_a_client_that_leaves_while_it_waits_can_come_again() -> None:
+    async with open_application(echo_config(commit_after_s=0.01, api_keys=KEYS)) as opened:
+        upstream = GatedUpstream()
+        use_upstream(opened.engine, upstream)
+        streaming = await post_messages(opened, stream=True)
+        assert not isinstance(streaming.body, bytes)
+        await streaming.body.close()
+        attach = opened.application.process.attach
+        left = asyncio.create_task(post_messages(opened, stream=False))
+        await until(lambda: not attach.has_waiting, "it was attached")
+        left.cancel()
+        await asyncio.wait((left,))
+        await until(lambda: attach.has_waiting, "it waits again")
+        assert upstream.waiting == 1
+        upstream.gate.set()
+        assert "antiphon-attached" in (await post_messages(opened, stream=False)).headers
