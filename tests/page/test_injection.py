@@ -183,7 +183,7 @@ async def test_markup_in_a_provider_s_error_is_text(tabs: BrowserTabs, gateway: 
     body = {"model": "zhipu/glm-5.3", "input": "Hello"}
     id = await make_traced_request(gateway, body)
     async with tabs.open(gateway, f"requests/{id}") as page:
-        await expect(page.locator(".failure")).to_contain_text("<img src=x")
+        await expect(page.locator(".verdict .evidence")).to_contain_text("<img src=x")
         await expect_harmless(page)
         await page.goto(page.url.replace(f"requests/{id}", "providers"))
         await expect(page.locator(".provider")).to_have_count(3)

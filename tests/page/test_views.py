@@ -239,7 +239,7 @@ async def test_a_test_that_fails_leads_to_its_request(tabs: BrowserTabs, sample:
         await expect(card.locator(".result .light.down")).to_be_visible()
         await card.get_by_role("link", name="See the request").click()
         await expect(page.locator("h1")).to_have_text(re.compile("zhipu/.* failed"))
-        await expect(page.locator(".failure")).to_contain_text("Reason: zhipu: ")
+        await expect(page.locator(".verdict .evidence")).to_contain_text("Attempt 1, zhipu/")
 
 
 async def test_the_configuration_has_lines_and_is_checked(

@@ -118,6 +118,8 @@ class Caller(Struct, frozen=True):
     client: str
     request_id: str
     profile: Profile = OTHER
+    format: str = "responses"
+    """The name of the client dialect."""
     locale: str = "en"
     """The language of fault descriptions."""
     trace_headers: TraceHeaders = ("", "")
@@ -187,6 +189,7 @@ class Prepared(Struct, frozen=True, kw_only=True):
             "request_id": self.caller.request_id,
             "response_id": self.response.id,
             "client": self.caller.client,
+            "format": self.caller.format,
             "model": self.request.model,
             "provider": plan.provider,
             "provider_model": plan.model,

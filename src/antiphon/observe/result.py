@@ -73,12 +73,22 @@ def read_result(events: bytes) -> Result | None:
 
 
 def _read_events(blob: bytes) -> Iterator[Document]:
+    if blob.startswith(b"{"):  # a whole response
+        yield from _read_whole(blob)
     for line in blob.splitlines():
         if line.startswith(b"data: {"):
             try:
                 yield msgspec.json.decode(line[6:])
             except msgspec.DecodeError:  # cut at the limit of the trace
                 return
+
+
+def _read_whole(blob: bytes) -> Iterator[Document]:
+    try:
+        response = msgspec.json.decode(blob)
+    except msgspec.DecodeError:  # cut at the limit of the trace
+        return
+    yield {"type": "response.completed", "response": response}
 
 
 class _OutputReader:

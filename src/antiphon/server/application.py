@@ -76,6 +76,7 @@ def _begin(process: GatewayProcess, http: HTTPRequest, match: Match | None) -> E
         client="",
         request_id=setup.engine.services.runtime.new_id("req"),
         profile=setup.resolve_profile(headers.get("originator", ""), headers.get("user-agent", "")),
+        format="" if match is None else match.route.dialect.name,
         locale=negotiate_locale(languages, setup.server.locale),
         trace_headers=(headers.get("traceparent", ""), headers.get("tracestate", "")),
         languages=languages,

@@ -159,6 +159,7 @@ class Exchange:
                 received_at_ms=services.runtime.now_ms(),
                 client=caller.client or None,
                 software=caller.profile.software,
+                format=caller.format,
                 model=self.model,
                 stream=(self.document or {}).get("stream") is True,
                 session=caller.session or None,

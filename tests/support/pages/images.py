@@ -53,7 +53,7 @@ async def prepare(page: Page, view: str) -> None:
     """Bring a view into the state that is worth a picture."""
     if view == "playground":
         await page.get_by_label("Input", exact=True).fill("What is a canon in music?")
-        await page.get_by_label("Beside it").fill("echo/echo")
+        await page.get_by_label("Compare with").fill("echo/echo")
         await page.get_by_role("button", name="Send").click()
         await page.locator(".answer .pill.ok").nth(1).wait_for()
     if view == "providers":

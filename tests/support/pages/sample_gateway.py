@@ -92,6 +92,53 @@ async def answer(request: ReceivedRequest, connection: Connection) -> None:
     return await connection.end()
 
 
+TOOL: Mapping[str, Any] = {
+    "type": "function",
+    "name": "exec_command",
+    "parameters": {
+        "type": "object",
+        "properties": {"cmd": {"type": "string"}, "cwd": {"type": "string"}},
+        "required": ["cmd"],
+    },
+}
+"""The tool that `act` calls."""
+GOOD_CALL = '{"cmd": "ls -la"}'
+WRONG_CALL = '{"command": "ls -la"}'
+
+
+async def act(request: ReceivedRequest, connection: Connection) -> None:
+    """Answer by what the request says: `call` and `wrong call` call the tool, `cut` ends in the
+    middle of a sentence, `long` is cut off by the model's limit; everything else as `answer`."""
+    text = str(request.body["messages"][-1]["content"])
+    if "/zhipu" in request.path or not any(word in text for word in ("call", "cut", "long")):
+        return await answer(request, connection)
+    await connection.head()
+    if "call" in text:
+        await _send_call(connection, WRONG_CALL if "wrong" in text else GOOD_CALL)
+        return await connection.end()
+    for word in ANSWER.split(" ")[:9]:
+        await connection.send(_chunk({"content": f"{word} "}))
+        await connection.pause(0.02)
+    if "long" in text:
+        await connection.send(_chunk({}, "length") + b"data: [DONE]\n\n")
+        return await connection.end()
+    connection.cut()
+    return None
+
+
+async def _send_call(connection: Connection, arguments: str) -> None:
+    await connection.send(_chunk({"reasoning_content": THINKING}))
+    function = {"name": TOOL["name"], "arguments": ""}
+    begin = {"index": 0, "id": "call_1", "type": "function", "function": function}
+    await connection.send(_chunk({"tool_calls": [begin]}))
+    for start in range(0, len(arguments), 4):
+        await connection.pause(0.02)
+        piece = {"index": 0, "function": {"arguments": arguments[start : start + 4]}}
+        await connection.send(_chunk({"tool_calls": [piece]}))
+    usage = {"prompt_tokens": 900, "completion_tokens": 30, "total_tokens": 930}
+    await connection.send(_chunk({}, "tool_calls", usage=usage) + b"data: [DONE]\n\n")
+
+
 class HeldAnswers:
     """Answers as `answer` does; what says `wait` is answered when the test allows it, however slow
     the page is to show that it runs."""

@@ -91,6 +91,7 @@ def test_the_facts_of_a_request_are_names_and_never_content() -> None:
     assert prepared.facts() == {
         "request_id": "req_1",
         "response_id": "resp_1",
+        "format": "responses",
         "client": "alice",
         "model": "fast",
         "provider": "it",

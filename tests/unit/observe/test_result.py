@@ -97,6 +97,15 @@ def test_a_cut_stream_has_finished_items_and_the_text_so_far_of_the_others() -> 
     ]
 
 
+def test_a_whole_response_has_its_items() -> None:
+    item = call("run", '{"cmd": "ls"}')
+    body = json.dumps(ended(item)["response"]).encode()
+    result = read_result(body)
+    assert result is not None
+    assert (result.status, result.items, result.calls[0].check) == ("completed", [item], "valid")
+    assert read_result(body[:-9]) is None
+
+
 def test_without_events_there_is_no_result() -> None:
     assert read_result(b"") is None
 

@@ -6,11 +6,15 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 
+from msgspec import structs
+
 from antiphon import __version__
+from antiphon.dialects.client_dialect import ClientDialect
 from antiphon.server.create import create
 from antiphon.server.errors import method_not_allowed, no_route
 from antiphon.server.exchange import Exchange
 from antiphon.server.http import HTTPRequest, HTTPResponse, json_response
+from antiphon.server.routes import EXACT
 from antiphon.server.ui import catalog, live, now, requests, settings, usage
 from antiphon.server.ui.access import PageAccess
 from antiphon.server.ui.page_request import PageEndpoint, PageRequest
@@ -24,10 +28,27 @@ _VIEWS = re.compile(
 )
 
 
-async def create_response(request: PageRequest) -> HTTPResponse:
-    """Create a response as the client `admin`: the playground, and "send again"."""
-    request.exchange.identify(ADMIN)
-    return await create(request.exchange)
+def _create_with(dialect: ClientDialect) -> PageEndpoint:
+    """Make an endpoint that creates a response as the client `admin`: the playground, "send again"
+    and "try on this model", in the format of the request."""
+
+    async def create_response(request: PageRequest) -> HTTPResponse:
+        exchange = request.exchange
+        exchange.identify(ADMIN)
+        document = await exchange.read_document()
+        return await create(
+            Exchange(
+                exchange.process,
+                exchange.setup,
+                exchange.http,
+                structs.replace(exchange.caller, format=dialect.name),
+                dialect=dialect,
+                document=document,
+                is_large=exchange.is_large,
+            )
+        )
+
+    return create_response
 
 
 _API: tuple[tuple[str, Mapping[str, PageEndpoint]], ...] = (
@@ -44,7 +65,10 @@ _API: tuple[tuple[str, Mapping[str, PageEndpoint]], ...] = (
     ("/ui/api/config", {"GET": settings.show_settings}),
     ("/ui/api/config/check", {"POST": settings.check_file}),
     ("/ui/api/config/reload", {"POST": settings.reload_file}),
-    ("/ui/api/responses", {"POST": create_response}),
+    *(
+        (f"/ui/api/{path}", {"POST": _create_with(EXACT[f"/v1/{path}"].dialect)})
+        for path in ("responses", "chat/completions", "messages")
+    ),
 )
 _COMPILED = [(re.compile(path), methods) for path, methods in _API]
 

@@ -21,6 +21,7 @@ from antiphon.store.trace.listing import (
     RequestDetail,
     RequestFilter,
     RequestRow,
+    find_neighbours,
     list_choices,
     list_summaries,
     read_request,
@@ -68,6 +69,8 @@ async def show_request(request: PageRequest) -> HTTPResponse:
     """Everything about one request but its payloads."""
     found = await _find_request(request)
     document = describe_request(found)
+    near = await request.read_trace(partial(find_neighbours, request_id=found.request_id), None)
+    document["newer"], document["older"] = near or (None, None)
     document["payloads"] = request.engine.services.tracer.keeps_payloads
     document["needs_client_key"] = bool(request.process.setup.config.server.api_keys)
     return json_response(document)
@@ -92,7 +95,10 @@ async def show_streams(request: PageRequest) -> HTTPResponse:
 
 
 async def show_result(request: PageRequest) -> HTTPResponse:
-    """What the client of one request received, and the verdict if that is a failure or odd."""
+    """What the client of one request received, and the verdict if that is a failure or odd. With
+    `wait=end` it waits a moment for the end of the request to be written."""
+    if request.query.text("wait") == "end":
+        await _wait_for_end(request)
     return json_response(await request.read_trace(partial(_explain, id=request.id), {}))
 
 

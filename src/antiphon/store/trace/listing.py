@@ -35,6 +35,11 @@ _CHANGED = """
     SELECT {columns} FROM summary WHERE {where} AND changed > :after AND changed <= :last
     ORDER BY changed, seq LIMIT :limit
 """
+_NEIGHBOURS = """
+    SELECT (SELECT request_id FROM summary WHERE seq > s.seq ORDER BY seq LIMIT 1),
+        (SELECT request_id FROM summary WHERE seq < s.seq ORDER BY seq DESC LIMIT 1)
+    FROM summary AS s WHERE request_id = ?
+"""
 _MINUTES = f"""
     SELECT received_at_ms / 60000, sum(status IS NOT '{REJECTED}'), sum(ifnull(failed, 0)),
         sum(status IS '{REJECTED}')
@@ -223,6 +228,13 @@ def list_first_outputs(path: Path, since_ms: int, limit: int) -> list[int]:
     """Return the milliseconds to the first output of the latest requests that had one."""
     with _open(path) as connection:
         return [row[0] for row in connection.execute(_FIRST_OUTPUTS, (since_ms, limit))]
+
+
+def find_neighbours(path: Path, request_id: str) -> tuple[str | None, str | None]:
+    """Return the ids of the next newer and the next older request."""
+    with _open(path) as connection:
+        newer, older = connection.execute(_NEIGHBOURS, (request_id,)).fetchone() or (None, None)
+    return newer, older
 
 
 def read_request(path: Path, id: str) -> RequestDetail | None:

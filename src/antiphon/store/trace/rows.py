@@ -32,6 +32,8 @@ class TraceRequest(_RequestRow, frozen=True, kw_only=True, tag="request"):
     """The name of the client's key, never the key."""
     software: str = ""
     """The name and version of the client's software, as its headers have them."""
+    format: str = ""
+    """The name of the client dialect: `responses`, `chat` or `messages`."""
     model: str
     provider: str = ""
     provider_model: str = ""

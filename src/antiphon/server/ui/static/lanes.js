@@ -1,4 +1,5 @@
-// Four lanes side by side on one time axis: what was asked, sent, said and received, with times.
+// Four lanes side by side on one time axis: requests, what was sent, and both streams with times.
+// Neighbouring deltas are one cell.
 
 import { EventReader } from "./api.js";
 import { h } from "./dom.js";
@@ -6,8 +7,8 @@ import { bytes, duration, pretty } from "./format.js";
 import { jsonView } from "./json_view.js";
 import { LANES } from "./timeline.js";
 
-const SMALL = 700;
 const PAGE = 150;
+const MAX_QUOTE = 80;
 
 /** Turn the chunks of all streams into entries in the order of their times. */
 export function readEntries(streams, receivedAt) {
@@ -32,10 +33,10 @@ function markRepeats(entries) {
 }
 
 function readEvents(stream, receivedAt) {
-  if (stream.whole) return stream.chunks.map(([at, text]) => ({ lane: "transformed", at: Math.max(0, at - receivedAt), title: "whole response", text }));
+  if (stream.whole) return stream.chunks.map(([at, text]) => ({ lane: "transformed", at: Math.max(0, at - receivedAt), whole: true, text }));
   const reader = new EventReader();
   return stream.chunks.flatMap(([at, text]) => reader.feed(text).map(({ type, data }) => ({
-    lane: "transformed", at: Math.max(0, at - receivedAt), title: type || data, text: data,
+    lane: "transformed", at: Math.max(0, at - receivedAt), type: type || undefined, text: data,
   })));
 }
 
@@ -58,25 +59,111 @@ function parse(text) {
   }
 }
 
-function title(entry) {
-  if (entry.title) return entry.title;
-  if (entry.lane === "raw") {
-    const words = readChunk(entry.text).map(findWords).join("");
-    return words ? `“${words.slice(0, 60)}”` : entry.text.trim().slice(0, 60);
-  }
-  if (entry.lane === "request") return "request";
-  return entry.repeats ? "the same body again" : "request body";
+// What a cell says: the name of its event, and what differs from its neighbours
+
+const quote = (text) => (text.length > MAX_QUOTE ? `${text.slice(0, MAX_QUOTE)}…` : text);
+const SHORT_NAMES = { output_text: "text", function_call_arguments: "arguments", custom_tool_call_input: "input", reasoning_summary_text: "reasoning", reasoning_text: "reasoning" };
+
+/** Describe an entry as { name, delta, key }; entries with the same key are joined, with their deltas. */
+function describe(entry) {
+  if (entry.lane === "request") return { name: "request" };
+  if (entry.lane === "outbound") return { name: entry.repeats ? "the same body again" : "request body" };
+  return entry.lane === "raw" ? describeChunk(entry) : describeEvent(entry);
 }
 
-/** The text that a provider's frame adds to the answer, if it is easy to find. */
-function findWords(frame) {
+function describeEvent({ text, type, whole }) {
+  if (whole) return { name: "whole response" };
+  const value = parse(text)?.value;
+  if (!value || typeof value !== "object") return { name: type ?? text };
+  if (!String(value.type ?? "").startsWith("response.")) return { ...describeFrames([text]), type };
+  const name = value.type.replace(/^response\./, "").replace(/^(\w+)(?=\.(delta|done)$)/, (part) => SHORT_NAMES[part] ?? part);
+  if (typeof value.delta === "string") return { name, delta: value.delta, key: `${value.type} ${value.output_index} ${value.content_index ?? value.summary_index ?? 0}` };
+  const item = value.item ?? value.part;
+  const about = item ? [item.type, item.name].filter(Boolean).join(" ") : "";
+  return { name: [name, about].filter(Boolean).join(" ") };
+}
+
+function describeChunk({ text }) {
+  return describeFrames(readChunk(text)) ?? { name: quote(text.trim()) };
+}
+
+/** Describe the frames of a provider's stream, or those of a client that speaks the same format. */
+function describeFrames(frames) {
+  const found = frames.map(describeFrame);
+  const deltas = found.filter((each) => each.delta !== undefined);
+  if (deltas.length > 0 && deltas.length === found.length && new Set(deltas.map((each) => each.name)).size === 1) {
+    return { name: deltas[0].name, delta: deltas.map((each) => each.delta).join(""), key: deltas[0].name };
+  }
+  const names = [...new Set(found.map((each) => (each.delta === undefined ? each.name : `${each.name} '${quote(each.delta)}'`)))];
+  return { name: quote(names.filter(Boolean).join(", ")) || quote(frames.join(" ")) };
+}
+
+function describeFrame(frame) {
   const value = parse(frame)?.value;
-  if (!value || typeof value !== "object") return "";
-  const delta = value.choices?.[0]?.delta ?? value.delta ?? value.message ?? {};
-  const parts = value.candidates?.[0]?.content?.parts ?? [];
-  const found = [delta.content, delta.reasoning_content, delta.text, delta.thinking, ...parts.map((part) => part.text)];
-  if (typeof value.delta === "string") found.push(value.delta);
-  return found.filter((each) => typeof each === "string").join("");
+  if (!value || typeof value !== "object") return { name: quote(frame) };
+  if (value.error) return { name: `error ${quote(typeof value.error === "string" ? value.error : value.error.message ?? "")}` };
+  if (value.choices) return describeChoice(value);
+  if (value.candidates) return describeParts(value.candidates[0]);
+  const delta = value.delta;
+  if (typeof delta === "string") return { name: String(value.type ?? "").replace(/^response\./, "") || "text.delta", delta };
+  if (delta && typeof delta === "object") return describeBlock(delta, value);
+  return { name: [value.type ?? value.event_type, value.content_block?.type, value.content_block?.name].filter(Boolean).join(" ") || quote(frame) };
+}
+
+/** A chunk of Chat Completions. */
+function describeChoice(value) {
+  const { delta = {}, message, finish_reason: finish } = value.choices[0] ?? {};
+  if (message) return { name: "message" };
+  const call = delta.tool_calls?.[0]?.function;
+  const [part, text] = [["text", delta.content], ["reasoning", delta.reasoning_content ?? delta.reasoning], ["arguments", call?.arguments]].find(([, each]) => each) ?? [];
+  if (call?.name) return { name: `tool call ${call.name}${text ? ` '${quote(text)}'` : ""}` };
+  if (typeof text === "string" && !finish) return { name: `${part}.delta`, delta: text };
+  if (finish) return { name: `finish: ${finish}` };
+  return { name: value.usage ? "usage" : "role" };
+}
+
+/** A delta of Messages, Cohere or Bedrock. */
+function describeBlock(delta, value) {
+  const text = delta.text ?? delta.thinking ?? delta.partial_json ?? delta.message?.content?.text;
+  const part = delta.thinking !== undefined ? "reasoning" : delta.partial_json !== undefined ? "arguments" : "text";
+  if (typeof text === "string") return { name: `${part}.delta`, delta: text };
+  return { name: [value.type, delta.type, delta.stop_reason].filter(Boolean).join(" ") };
+}
+
+function describeParts(candidate) {
+  const parts = candidate?.content?.parts ?? [];
+  const call = parts.find((part) => part.functionCall)?.functionCall;
+  if (call) return { name: `tool call ${call.name}` };
+  const text = parts.map((part) => part.text ?? "").join("");
+  if (text) return { name: parts[0].thought ? "reasoning.delta" : "text.delta", delta: text };
+  return { name: candidate?.finishReason ? `finish: ${candidate.finishReason}` : "part" };
+}
+
+/** Group entries into rows: one for each moment; moments that only continue a delta share a row. */
+export function groupMoments(entries) {
+  const rows = [];
+  for (const [at, group] of Map.groupBy(entries, (entry) => Math.round(entry.at))) {
+    const told = group.map((entry) => ({ entry, ...describe(entry) }));
+    const last = rows.at(-1);
+    const continues = last && told.every((each) => each.key && (last.keys.get(each.entry.lane) ?? each.key) === each.key) && last.joins;
+    const row = continues ? last : { at, keys: new Map(), cells: [], joins: true };
+    if (!continues) rows.push(row);
+    row.until = at;
+    for (const each of told) addCell(row, each);
+  }
+  return rows;
+}
+
+function addCell(row, { entry, name, delta, key }) {
+  if (!key) row.joins = false;
+  const cell = key && row.cells.find((each) => each.key === key && each.lane === entry.lane);
+  if (cell) {
+    cell.delta += delta;
+    cell.entries.push(entry);
+  } else {
+    row.cells.push({ lane: entry.lane, name, delta, key, entries: [entry] });
+  }
+  if (key) row.keys.set(entry.lane, key);
 }
 
 function content(entry, diagnostics) {
@@ -89,17 +176,22 @@ function content(entry, diagnostics) {
   }));
 }
 
-function makeEntry(entry, diagnostics) {
-  const details = h("details", { class: `entry ${entry.lane}` },
-    h("summary", null, h("span", { class: "title" }, title(entry)), h("span", { class: "muted size" }, bytes(entry.text.length))));
-  const show = () => details.childElementCount === 1 && details.append(content(entry, diagnostics));
+function makeCell(cell, diagnostics) {
+  const size = cell.entries.reduce((total, each) => total + each.text.length, 0);
+  const many = cell.entries.length > 1 && h("span", { class: "muted size" }, `×${cell.entries.length}`);
+  const details = h("details", { class: `entry ${cell.lane}` },
+    h("summary", null, h("span", { class: "title" }, cell.name, cell.delta !== undefined && [" ", h("q", null, quote(cell.delta))]), many, h("span", { class: "muted size" }, bytes(size))));
+  const show = () => {
+    if (details.childElementCount > 1) return;
+    if (cell.entries.length > 1) details.append(h("pre", { class: "joined", tabindex: "0" }, cell.delta));
+    for (const entry of cell.entries) {
+      details.append(cell.entries.length > 1 ? h("div", { class: "one-of" }, h("span", { class: "muted small" }, duration(entry.at)), content(entry, diagnostics)) : content(entry, diagnostics));
+    }
+  };
   details.addEventListener("toggle", () => details.open && show());
-  const isNew = !entry.repeats;
-  if (entry.lane === "request" || (isNew && entry.order < 2 && entry.text.length < SMALL)) {
-    show();
-    details.open = true;
-  }
-  entry.element = details;
+  cell.entries.forEach((entry) => {
+    entry.element = details;
+  });
   return details;
 }
 
@@ -108,16 +200,17 @@ export function lanes(entries, diagnostics) {
   const grid = h("div", { class: "lanes", role: "table", "aria-label": "Payloads by time" },
     h("div", { class: "lane-head", role: "row" }, h("span", { role: "columnheader" }, "time"),
       LANES.map((lane) => h("span", { role: "columnheader", class: lane.kind }, lane.name))));
-  const moments = [...Map.groupBy(entries, (entry) => Math.round(entry.at))];
+  const moments = groupMoments(entries);
   let shown = 0;
   const more = h("button", { type: "button", onclick: () => addRows() });
   const rows = [];
   function addRows(until = shown + PAGE) {
-    for (const [at, group] of moments.slice(shown, until)) {
-      const row = h("div", { class: "moment", role: "row" }, h("span", { class: "at", role: "rowheader" }, duration(at)),
+    for (const moment of moments.slice(shown, until)) {
+      const time = moment.until > moment.at ? [duration(moment.at), h("br"), `– ${duration(moment.until)}`] : duration(moment.at);
+      const row = h("div", { class: "moment", role: "row" }, h("span", { class: "at", role: "rowheader" }, time),
         LANES.map((lane) => h("div", { role: "cell", class: "cell", "data-label": lane.name },
-          group.filter((entry) => entry.lane === lane.kind).map((entry) => makeEntry(entry, diagnostics)))));
-      row.at = at;
+          moment.cells.filter((cell) => cell.lane === lane.kind).map((cell) => makeCell(cell, diagnostics)))));
+      row.at = moment.at;
       rows.push(row);
       grid.append(row);
     }

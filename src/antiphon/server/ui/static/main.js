@@ -100,7 +100,7 @@ function onKey(event) {
   if (event.target.closest("input, textarea, select") || event.metaKey || event.ctrlKey || event.altKey) return;
   if (pending === "g" && KEYS[event.key]) navigate(to(KEYS[event.key]));
   else if (event.key === "?") help.showModal();
-  else if (event.key === "/" || event.key === "j" || event.key === "k") {
+  else if (["/", "j", "k", "Escape"].includes(event.key) && !document.querySelector("dialog[open]")) {
     event.preventDefault();
     current?.onKey?.(event.key);
   }
@@ -109,7 +109,7 @@ function onKey(event) {
 
 const help = h("dialog", { "aria-label": "Keyboard" }, h("h2", null, "Keyboard"), h("dl", { class: "keys" },
   [["g n", "Now"], ["g r", "Requests"], ["g u", "Usage"], ["g m", "Models"], ["g p", "Providers"], ["g t", "Playground"], ["g c", "Configuration"],
-    ["j k", "next and previous row"], ["/", "filter or find"], ["?", "this help"]]
+    ["j k", "next and previous row or request"], ["Enter", "open the row"], ["Esc", "back to the list"], ["/", "search"], ["?", "this help"]]
     .map(([key, meaning]) => h("div", null, h("dt", null, key.split(" ").map((each) => h("kbd", null, each))), h("dd", null, meaning)))),
 h("form", { method: "dialog" }, h("button", { autofocus: true }, "Close")));
 

@@ -6,10 +6,10 @@ import { fitted } from "./charts.js";
 import { duration } from "./format.js";
 
 export const LANES = [
-  { kind: "request", name: "Client asked" },
-  { kind: "outbound", name: "Provider was sent" },
-  { kind: "raw", name: "Provider said" },
-  { kind: "transformed", name: "Client got" },
+  { kind: "request", name: "Client request" },
+  { kind: "outbound", name: "Sent upstream" },
+  { kind: "raw", name: "Upstream stream" },
+  { kind: "transformed", name: "Events to client" },
 ];
 const ROW = 26;
 const AXIS = 24;
@@ -21,6 +21,7 @@ export function readAttempts(detail, end) {
     const failed = Boolean(each.fault_type);
     const next = all[index + 1];
     const attempt = { ...each, failed, round, end: failed ? each.at_ms : next?.began_ms ?? end };
+    attempt.cut = !failed && !next && detail.finish?.status === "failed";
     if (!failed) round += 1;
     return attempt;
   });
@@ -96,13 +97,14 @@ function drawAttempt(attempt, hasRounds, place) {
   const to = scale(attempt.end);
   const outcome = attempt.failed
     ? `failed after ${duration(attempt.latency_ms)}: ${attempt.fault_code ?? attempt.fault_type}`
-    : `first output after ${duration(attempt.latency_ms)}`;
+    : `first output after ${duration(attempt.latency_ms)}${attempt.cut ? `, cut after ${duration(attempt.end)}` : ""}`;
   const name = `${hasRounds ? `round ${attempt.round} · ` : ""}${attempt.provider}/${attempt.model}`;
   return s("g", { class: attempt.failed ? "attempt failed" : "attempt" },
     s("title", null, `attempt ${attempt.number}, ${name}, ${attempt.key_name ?? ""}: ${outcome}`),
     rowLabel(name, place),
     s("rect", { x: from, y: top, height: tall, width: Math.max(3, output - from), rx: 3, class: "wait" }),
-    !attempt.failed && s("rect", { x: output, y: top, height: tall, width: Math.max(2, to - output), rx: 3, class: "flow" }));
+    !attempt.failed && s("rect", { x: output, y: top, height: tall, width: Math.max(2, to - output), rx: 3, class: "flow" }),
+    attempt.cut && s("rect", { x: Math.max(output, to - 6), y: top - 3, height: tall + 6, width: 6, rx: 2, class: "cut" }));
 }
 
 function drawLane(lane, entries, onChoose, place) {

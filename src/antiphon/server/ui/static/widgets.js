@@ -27,7 +27,7 @@ export function empty(title, ...advice) {
 
 export function problem(error, retry) {
   return h("div", { class: "empty problem", role: "alert" },
-    h("h2", null, "That did not work"), h("p", null, error.message),
+    h("h2", null, "Could not load this view"), h("p", null, error.message),
     retry && h("button", { type: "button", onclick: retry }, "Try again"));
 }
 
@@ -99,14 +99,20 @@ export function code(text) {
 }
 
 /** Tabs: a list of [name, make content]. */
-export function tabs(label, entries) {
-  const panel = h("div", { class: "panel" });
-  const buttons = entries.map(([name, make], index) => h("button", {
+export function tabs(label, entries, { chosen = 0, onChoose = () => {} } = {}) {
+  const panel = h("div", { class: "panel", role: "tabpanel", "aria-label": label });
+  const buttons = entries.map(([name], index) => h("button", {
     type: "button", role: "tab", "aria-selected": "false", tabindex: "-1",
-    onclick: () => choose(index),
+    onclick: () => {
+      choose(index);
+      onChoose(name);
+    },
     onkeydown: (event) => {
       const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
-      if (step) choose((index + step + entries.length) % entries.length, true);
+      if (!step) return;
+      const next = (index + step + entries.length) % entries.length;
+      choose(next, true);
+      onChoose(entries[next][0]);
     },
   }, name));
   function choose(index, focus) {
@@ -117,7 +123,7 @@ export function tabs(label, entries) {
     if (focus) buttons[index].focus();
     panel.replaceChildren(entries[index][1]());
   }
-  choose(0);
+  choose(chosen);
   return h("div", { class: "tabs" }, h("div", { role: "tablist", "aria-label": label }, buttons), panel);
 }
 

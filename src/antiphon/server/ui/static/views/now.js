@@ -45,7 +45,7 @@ function makeTiles(now) {
     tile("Running now", count(running), "requests in progress", running ? "active" : ""),
     tile("Requests a minute", rate >= 10 ? count(Math.round(rate)) : rate.toFixed(1), `${plural(requests, "request")} in the last hour${rejected ? `, and ${count(rejected)} rejected` : ""}`),
     tile("Failed", count(failures), requests ? `${percent(failures, requests)} of the last hour` : "in the last hour", failures ? "bad" : ""),
-    tile("To the first output", first ? duration(first.p50) : "–", first ? `95 % within ${duration(first.p95)}` : "nothing measured yet"),
+    tile("Time to first token", first ? duration(first.p50) : "–", first ? `95 % within ${duration(first.p95)}` : "nothing measured yet"),
   ];
 }
 

@@ -74,7 +74,7 @@ function makeForm(models, standard, body, context) {
     h("datalist", { id: "models" }, models.map((model) => h("option", { value: model.name }))),
     h("div", { class: "pair models" },
       field("Model", h("input", { name: "model", list: "models", required: true, value: query.get("model") || body.model || standard, autocomplete: "off", spellcheck: "false" })),
-      field("Beside it", h("input", { name: "other", list: "models", value: query.get("other") ?? "", placeholder: "another model", autocomplete: "off", spellcheck: "false" }), "optional")),
+      field("Compare with", h("input", { name: "other", list: "models", value: query.get("other") ?? "", placeholder: "another model", autocomplete: "off", spellcheck: "false" }), "optional")),
     field("Input", area("input", text, 5, items ? "The items below are sent instead." : "Say something")),
     items && field("Input items", area("items", items, 6, ""), "JSON"),
     field("Instructions", area("instructions", body.instructions ?? "", 2, "How the model should behave")),
