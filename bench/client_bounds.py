@@ -2,12 +2,13 @@
 the background queue, and readers that stop.
 
 Each case starts a gateway in a process of its own, with a provider in another one. `/health` is
-requested every 10 ms meanwhile. `--source` measures another checkout, to compare the two:
+requested every 10 ms at the same time. `--before` measures another checkout as well:
 
     git worktree add /tmp/before 491a446
-    python bench/client_bounds.py --source /tmp/before/src
-    python bench/client_bounds.py --write                put the table into results/bounds.md
+    python bench/client_bounds.py --before /tmp/before/src --write
     python bench/client_bounds.py --only 'readers'       only the cases whose names contain this
+
+`--write` puts the table into results/bounds.md.
 
 A case that needs Redis starts `redis-server`; without that program it is left out.
 """
@@ -320,32 +321,38 @@ CASES: dict[str, Callable[[Bench], Awaitable[None]]] = {
 }
 
 
-async def run(source: Path, only: str) -> list[str]:
+async def measure(source: Path, case: Callable[[Bench], Awaitable[None]]) -> str:
+    with tempfile.TemporaryDirectory() as directory:
+        place = Path(directory)
+        args = (__file__, "--provide")
+        async with process(*args, source=source, log=place / "provider.log") as (_, provider):
+            bench = Bench(source, place, provider)
+            await case(bench)
+    return ", ".join(bench.facts)
+
+
+async def run(sources: list[Path], only: str) -> list[str]:
     rows: list[str] = []
     for name, case in CASES.items():
         if only not in name or (case is burst_with_redis and shutil.which("redis-server") is None):
             continue
-        with tempfile.TemporaryDirectory() as directory:
-            place = Path(directory)
-            args = (__file__, "--provide")
-            async with process(*args, source=source, log=place / "provider.log") as (_, provider):
-                bench = Bench(source, place, provider)
-                await case(bench)
-        rows.append(f"| {name} | {', '.join(bench.facts)} |")
+        found = [await measure(source, case) for source in sources]
+        rows.append(f"| {' | '.join([name, *found])} |")
         print(rows[-1], flush=True)
     return rows
 
 
-def table(rows: list[str]) -> str:
+def table(rows: list[str], names: list[str]) -> str:
     return "\n".join(
         [
             HEADING,
             "",
-            "`python bench/client_bounds.py --write`: one client against a gateway of its own, with"
-            " `/health` requested every 10 ms. The longest of these requests is the longest stall.",
+            "`python bench/client_bounds.py --before /tmp/before/src --write`: one client against a"
+            " gateway of its own, with `/health` requested every 10 ms. The longest of these"
+            " requests is the longest stall. Before: commit 491a446.",
             "",
-            "| case | found |",
-            "|---|---|",
+            f"| {' | '.join(['case', *names])} |",
+            "|---" * (1 + len(names)) + "|",
             *rows,
             "",
         ]
@@ -362,16 +369,17 @@ def write(text: str) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else "")
     parser.add_argument("--provide", action="store_true", help=argparse.SUPPRESS)
-    parser.add_argument("--source", type=Path, default=SOURCE)
+    parser.add_argument("--before", type=Path, help="the src directory of another checkout")
     parser.add_argument("--only", default="")
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
     if options.provide:
         asyncio.run(provide())
         return 0
-    rows = asyncio.run(run(options.source.resolve(), options.only))
+    before = options.before and options.before.resolve()
+    rows = asyncio.run(run([before, SOURCE] if before else [SOURCE], options.only))
     if options.write:
-        write(table(rows))
+        write(table(rows, ["before", "now"] if before else ["now"]))
     return 0
 
 

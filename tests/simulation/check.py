@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
+from tests.simulation.bounds.oracles import BOUNDS
 from tests.simulation.lifecycle.oracles import LIFECYCLE
 from tests.simulation.limits.oracles import LIMITS
 from tests.simulation.liveness import LIVENESS
@@ -12,7 +13,7 @@ from tests.simulation.reloads.oracles import RELOADS
 from tests.simulation.safety import SAFETY, Oracle
 from tests.simulation.world import World, simulated
 
-ORACLES: tuple[Oracle, ...] = (*SAFETY, *LIVENESS, *LIFECYCLE, *LIMITS, *RELOADS)
+ORACLES: tuple[Oracle, ...] = (*SAFETY, *LIVENESS, *LIFECYCLE, *LIMITS, *RELOADS, *BOUNDS)
 
 
 @dataclass(frozen=True)

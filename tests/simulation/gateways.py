@@ -19,6 +19,7 @@ from antiphon.server.reload import FileReloading, reload_and_log
 from antiphon.server.serve import GatewayServer
 from antiphon.server.wiring import open_setup
 from antiphon.stages.log import Entry
+from antiphon.store.store import StoreLimits
 from tests.simulation.disk import Disk, LoopWriter, TraceRows, make_store
 from tests.simulation.records import History
 from tests.simulation.virtual_loop import EPOCH, PROCESS, Process, VirtualLoop
@@ -168,7 +169,8 @@ class SimulatedGateway:
     async def _main(self, started: asyncio.Future[None]) -> None:
         """What `antiphon serve` does, without its signals and its garbage collector."""
         runtime = self._runtime
-        store, self._writer = make_store(self._disk, runtime.now, runtime.epoch_s)
+        limits = StoreLimits(max_history_items=self.config.store.max_history_items)
+        store, self._writer = make_store(self._disk, runtime.now, runtime.epoch_s, limits)
         tracer = Tracer(self.trace, self._runtime.now_ms)
         opened = open_setup(self.config, {}, self.emit, self._runtime, store=store, tracer=tracer)
         async with opened as setup:

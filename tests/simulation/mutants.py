@@ -46,6 +46,7 @@ from antiphon.runs.live_run import LiveRun
 from antiphon.server.event_stream import EventStream
 from antiphon.stages.log import LogStage
 from antiphon.store.sqlite.store import SQLiteStore
+from tests.simulation.bounds.mutants import BOUNDS_MUTANTS
 from tests.simulation.lifecycle.mutants import LIFECYCLE_MUTANTS
 from tests.simulation.limits.mutants import LIMIT_MUTANTS
 from tests.simulation.mutant import Mutant, do_nothing
@@ -268,6 +269,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant("an exception in a stage", LogStage, "on_terminal", _raise_in_log),
     Mutant("a whole answer is incomplete", machine_module, "map_finish_reason", _end_at_a_limit),
     Mutant("an answer cut short is whole", machine_module, "map_finish_reason", _end_well),
+    *BOUNDS_MUTANTS,
     *LIFECYCLE_MUTANTS,
     *LIMIT_MUTANTS,
     *RELOAD_MUTANTS,

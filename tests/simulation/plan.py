@@ -32,7 +32,13 @@ SECOND_GATEWAY: Address = ("127.0.0.1", 8485)
 TENANTS = {"alice": "sk-client-alice-0001", "bob": "sk-client-bob-0002"}
 LIMITED = "carol"
 """A client whose requests are limited."""
-KEYS = {**TENANTS, LIMITED: "sk-client-carol-0003"}
+QUEUEING = ("dora", "emil")
+"""A client with many background responses, and one with a single one behind them."""
+KEYS = {
+    **TENANTS,
+    LIMITED: "sk-client-carol-0003",
+    **dict(zip(QUEUEING, ("sk-client-dora-0004", "sk-client-emil-0005"), strict=True)),
+}
 DIVIDES_STORE = "client" in signature(SQLiteStore.chain).parameters
 """Whether stored responses belong to the client that made them."""
 MODELS = {
@@ -51,6 +57,8 @@ ADDRESSES: dict[str, Address] = {
     name: (f"10.0.0.{number}", 80) for number, name in enumerate(DIALECTS, 1)
 }
 
+MAX_HISTORY_ITEMS = 100
+"""More than the threads of plain clients have."""
 _PAUSES_RATE = 0.4
 
 
@@ -161,7 +169,7 @@ def _make_config(rng: random.Random) -> Config:
             breaker_rest_s=rng.choice((5.0, 30.0)),
             reminders=rng.random() < 0.5,
         ),
-        store=StoreConfig(url="memory://"),
+        store=StoreConfig(url="memory://", max_history_items=MAX_HISTORY_ITEMS),
         attach=AttachConfig(clients=[]),  # no client of the simulation sends a request again
         trace=TraceConfig(enabled=False),
         capsule=CapsuleConfig(keys=["a key that only the simulation uses"]),

@@ -1,11 +1,12 @@
 """The actors beside the plain clients: of background responses, retries, conversations, WebSockets,
-limits and reloads."""
+limits, reloads and bounds."""
 
 from __future__ import annotations
 
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
+from tests.simulation.bounds.client import run_long_thread, run_queueing_clients
 from tests.simulation.lifecycle.background import run_background_client
 from tests.simulation.lifecycle.conversations import run_conversation_client
 from tests.simulation.lifecycle.retries import run_retrying_client
@@ -24,6 +25,8 @@ _ACTORS = (
     run_limited_client,
     run_reloading_operator,
     *[run_moving_client] * 2,
+    run_long_thread,
+    run_queueing_clients,
 )
 
 

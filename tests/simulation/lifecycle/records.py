@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from antiphon.store.run_log import UNFINISHED
+from tests.simulation.bounds.records import BackgroundQueue, LongThread
 from tests.simulation.records import Document, Exchange
 
 if TYPE_CHECKING:
@@ -100,6 +101,8 @@ class Lifecycle:
     retries: list[Retry] = field(default_factory=list)
     conversations: list[Conversation] = field(default_factory=list)
     reloads: list[Reload] = field(default_factory=list)
+    long_threads: list[LongThread] = field(default_factory=list)
+    queues: list[BackgroundQueue] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     """Violations that were noticed while the world ran."""
     deleted: set[str] = field(default_factory=set)
