@@ -31,6 +31,9 @@ class Profile(Struct, frozen=True, kw_only=True):
     refusals: Literal["refusal", "text"] = "refusal"
     permanent_errors: Literal["exact", "400"] = "exact"
     keepalive: Literal["event", "comment"] = "event"
+    ends_with_text: bool = False
+    """The client takes the last block of a message as its result: state of the provider that comes
+    after the text is left out."""
     optional_tools: frozenset[str] = frozenset()
     """Hosted tools that the client sends unasked: left out, not refused, if they cannot be run."""
     software: str = ""
@@ -58,6 +61,7 @@ _CODEX = Profile(
 _CLAUDE_CODE = Profile(
     name="claude-code",
     refusals="text",  # it replaces the text of a refusal by its own, and asks again
+    ends_with_text=True,
 )
 
 ClientPattern: TypeAlias = tuple[re.Pattern[str], Profile]

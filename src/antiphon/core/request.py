@@ -44,6 +44,8 @@ class Request(Struct, frozen=True, kw_only=True):
     input: tuple[Document, ...] = ()
     instructions: str | None = None
     previous_response_id: str | None = None
+    inherits_tools: bool = False
+    """A request that continues a response and has no tools has those of that response."""
     conversation: str | None = None
     prompt: Document | None = None
 

@@ -35,6 +35,8 @@ class History(NamedTuple):
     """Whether the oldest ones were left out, because of the limits in `[store]`."""
     session: str | None = None
     """The session of the oldest stored response, if the items are those of a chain."""
+    tools: Sequence[Document] = ()
+    """The tools of the newest stored response of a chain."""
 
     @property
     def is_large(self) -> bool:
@@ -72,8 +74,12 @@ async def load_history(
     before = await load_items_before(conversations, chain[0], client=client, truncate=truncate)
     stored = (item for turn in chain for item in (*turn.input, *turn.output))
     reject_unknown_calls((*before, *stored), request.input)
-    items = [*without_truncated_calls(before), *build_history(chain)]
-    return History(items, is_cut, chain[0].response.get("prompt_cache_key") or chain[0].id)
+    return History(
+        [*without_truncated_calls(before), *build_history(chain)],
+        is_cut,
+        session=chain[0].response.get("prompt_cache_key") or chain[0].id,
+        tools=chain[-1].response.get("tools") or (),
+    )
 
 
 async def restore_call_states(

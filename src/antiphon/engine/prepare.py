@@ -126,6 +126,8 @@ class Preparer:
             return request, NO_HISTORY
         conversations = self._services.store.conversations
         history = await load_history(request, conversations, turns, caller.client)
+        if request.inherits_tools and not request.tools:
+            request = structs.replace(request, tools=tuple(history.tools))
         if history.is_large:
             request = structs.replace(request, is_large=True)
         return request, history

@@ -33,10 +33,10 @@ class MessagesClient:
         return parse_messages(document, headers=headers, is_large=is_large, is_count=is_count)
 
     def renderer(self, request: Request, profile: Profile) -> MessagesRenderer:
-        return MessagesRenderer(estimate_input(request))
+        return MessagesRenderer(estimate_input(request), ends_with_text=profile.ends_with_text)
 
     def whole(self, response: Response, request: Request, profile: Profile) -> bytes:
-        return render_whole(response)
+        return render_whole(response, ends_with_text=profile.ends_with_text)
 
     def failure(self, response: Response) -> ErrorReply:
         return render_failure(response)

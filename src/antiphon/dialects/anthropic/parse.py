@@ -143,7 +143,8 @@ def _read_thread(thread: Any) -> dict[str, Any]:
     previous = thread.get("previous_message_id")
     if not isinstance(previous, str):
         return {"store": True}
-    return {"store": True, "previous_response_id": response_id(previous)}
+    previous_id = response_id(previous)
+    return {"store": True, "previous_response_id": previous_id, "inherits_tools": True}
 
 
 # --- thinking -------------------------------------------------------------------------------------

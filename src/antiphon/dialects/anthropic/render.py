@@ -3,7 +3,8 @@
 1. A block is closed before the next one opens, and indexes have no gaps. A call that was cut off is
    never closed: clients run a tool as soon as its block is closed.
 2. The sealed state of a thought is its signature, in exactly one delta. State without a thought is
-   an empty thinking block.
+   an empty thinking block. After text it waits for the next block: some clients take the last one
+   as the result, and get it with no state.
 3. Arguments are sent as deltas only: clients ignore those of the block's start.
 4. A response that ends has one `message_delta` with its usage; one that fails has an `error`, and
    nothing after it.
@@ -63,9 +64,14 @@ class MessagesRenderer:
     keepalive_diagnostic: Diagnostic | None = None
     """Clients of this format get `ping` events, as the API itself sends them."""
 
-    def __init__(self, input_tokens: int = 0) -> None:
-        """`input_tokens`: an estimate for the start of the stream; the end has the exact number."""
+    def __init__(self, input_tokens: int = 0, *, ends_with_text: bool = False) -> None:
+        """`input_tokens`: an estimate for the start of the stream; the end has the exact number.
+        `ends_with_text`: state of the provider after the last text is left out."""
         self._input_tokens = input_tokens
+        self._ends_with_text = ends_with_text
+        self._waiting_state = ""
+        """State after text, for the block after it."""
+        self._is_after_text = False
         self._response_id = ""
         self._blocks = 0
         """How many blocks were opened; the last of them may be open."""
@@ -102,8 +108,9 @@ class MessagesRenderer:
     # Blocks
 
     def _open_block(self, shows: tuple[object, ...], block: Document) -> bytes:
-        closing = self._close_block()
+        closing = self._close_block() + self._render_waiting_state()
         self._open = shows
+        self._is_after_text = shows[0] == "text"
         self._blocks += 1
         start = {"type": "content_block_start", "index": self._blocks - 1, "content_block": block}
         return closing + _frame(start)
@@ -157,10 +164,21 @@ class MessagesRenderer:
         sealed = item.encrypted_content
         if not isinstance(sealed, str):
             return self._close_block()
-        opening = b""
-        if self._open is None:
-            opening = self._open_block(("thinking", item.id), _EMPTY_THOUGHT)
+        if self._open is not None:
+            return self._delta(_SIGNATURE, sealed) + self._close_block()
+        if self._is_after_text and self._ends_with_text:
+            self._waiting_state = sealed
+            return b""
+        return self._render_state(sealed)
+
+    def _render_state(self, sealed: str) -> bytes:
+        opening = self._open_block(("thinking",), _EMPTY_THOUGHT)
         return opening + self._delta(_SIGNATURE, sealed) + self._close_block()
+
+    def _render_waiting_state(self) -> bytes:
+        sealed = self._waiting_state
+        self._waiting_state = ""
+        return self._render_state(sealed) if sealed else b""
 
     # Calls and searches
 

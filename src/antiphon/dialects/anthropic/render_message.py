@@ -25,13 +25,16 @@ from antiphon.dialects.anthropic.render_items import (
 _TIERS = {"default": "standard"}
 
 
-def render_whole(response: Response) -> bytes:
-    """Render a response that is not streamed."""
+def render_whole(response: Response, *, ends_with_text: bool = False) -> bytes:
+    """Render a response that is not streamed. `ends_with_text`: state of the provider after the
+    last text is left out."""
     blocks = [
         block
         for index, item in enumerate(response.output)
         for block in _item_blocks(item, response.id, index)
     ]
+    if ends_with_text:
+        blocks = _without_last_state(blocks)
     message = {
         **message_head(response),
         "content": blocks,
@@ -39,6 +42,13 @@ def render_whole(response: Response) -> bytes:
         "usage": render_usage(response),
     }
     return msgspec.json.encode(message)
+
+
+def _without_last_state(blocks: list[Document]) -> list[Document]:
+    match blocks:
+        case [*_, {"type": "text"}, {"type": "thinking", "thinking": ""}]:
+            return blocks[:-1]
+    return blocks
 
 
 def message_head(response: Response) -> Document:

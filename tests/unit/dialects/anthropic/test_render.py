@@ -27,6 +27,7 @@ from antiphon.core.faults.fault import protocol_fault
 from antiphon.core.response import Response
 from antiphon.dialects.anthropic.message_ids import unwrap_call_id
 from antiphon.dialects.anthropic.render import PING, MessagesRenderer
+from antiphon.dialects.anthropic.render_message import render_whole
 from antiphon.dialects.client_dialect import EventBatch
 from tests.support.machines import machine
 
@@ -43,9 +44,9 @@ def finished(*deltas: Delta, reason: str = "stop") -> list[Event]:
     return [*events, *made.finish(reason)]
 
 
-def render(events: Sequence[Event]) -> list[Document]:
+def render(events: Sequence[Event], **options: bool) -> list[Document]:
     """The events of a stream; each has its type in both places."""
-    renderer = MessagesRenderer()
+    renderer = MessagesRenderer(**options)
     data = renderer.feed(EventBatch(0, events)) + renderer.close()
     found = []
     for frame in data.decode().split("\n\n")[:-1]:
@@ -206,6 +207,26 @@ def test_state_without_a_thought_is_an_empty_block_before_the_call() -> None:
     assert state["start"]["type"] == "thinking"
     assert state["deltas"] == [{"type": "signature_delta", "signature": SEALED}]
     assert call["start"]["type"] == "tool_use"
+
+
+def test_state_after_text_is_left_out_for_clients_whose_result_is_the_last_block() -> None:
+    """Claude Code prints the last block of a message, and would print nothing."""
+
+    def kinds(*deltas: Delta) -> list[str]:
+        events = finished(*deltas)
+        shown = render(events, ends_with_text=True)
+        whole = json.loads(render_whole(events[-1].response, ends_with_text=True))  # type: ignore[union-attr]
+        starts = [each for each in shown if each["type"] == "content_block_start"]
+        assert [each["index"] for each in starts] == [*range(len(starts))]
+        streamed = [each["content_block"]["type"] for each in starts]
+        assert streamed == [block["type"] for block in whole["content"]]
+        return streamed
+
+    call = ToolCall(0, "c", "f", "{}")
+    assert kinds(Text("Hi."), STATE) == ["text"]
+    assert kinds(Text("Hi."), STATE, call) == ["text", "thinking", "tool_use"]
+    assert kinds(Reasoning("Hm."), STATE, Text("Hi.")) == ["thinking", "text"]
+    assert kinds(STATE, call) == ["thinking", "tool_use"]
 
 
 def test_reasoning_without_text_and_state_is_not_shown() -> None:
