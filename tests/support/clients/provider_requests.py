@@ -227,6 +227,49 @@ class GeminiProviderRequest(ProviderRequest):
             yield from ((role, part) for part in content["parts"])
 
 
+class ResponsesProviderRequest(ProviderRequest):
+    @property
+    def tools(self) -> dict[str, Document]:
+        declared = [each for each in self.body.get("tools", []) if each["type"] == "function"]
+        return {each["name"]: each.get("parameters", {}) for each in declared}
+
+    @property
+    def calls(self) -> list[tuple[str, Any]]:
+        calls = self._items("function_call")
+        return [(each["name"], json.loads(each["arguments"])) for each in calls]
+
+    @property
+    def results(self) -> list[str]:
+        return [_joined(each["output"]) for each in self._items("function_call_output")]
+
+    @property
+    def states(self) -> list[str]:
+        return [each["encrypted_content"] for each in self._items("reasoning")]
+
+    @property
+    def images(self) -> list[str]:
+        outputs = [_listed(each["output"]) for each in self._items("function_call_output")]
+        inside = [part for output in outputs for part in output]
+        parts = [*(part for _, part in self._parts()), *inside]
+        urls = [part["image_url"] for part in parts if "image_url" in part]
+        return [url.partition("base64,")[2] for url in urls]
+
+    @property
+    def schema(self) -> Document | None:
+        wanted: Document = self.body.get("text", {}).get("format", {})
+        return wanted.get("schema")
+
+    def _items(self, kind: str) -> list[Document]:
+        return [item for item in self.body["input"] if item.get("type") == kind]
+
+    def _parts(self) -> Iterator[tuple[str, Document]]:
+        yield from (("system", part) for part in _listed(self.body.get("instructions")))
+        for item in self.body["input"]:
+            if "role" in item:
+                role = "system" if item["role"] == "developer" else item["role"]
+                yield from ((role, part) for part in _listed(item["content"]))
+
+
 def _listed(content: Any) -> list[Document]:
     if isinstance(content, str):
         return [{"type": "text", "text": content}]

@@ -21,19 +21,24 @@ from tests.support.clients.provider_requests import (
     Document,
     GeminiProviderRequest,
     ProviderRequest,
+    ResponsesProviderRequest,
 )
 from tests.support.request_validators import anthropic as anthropic_request_validator
 from tests.support.request_validators import chat as chat_request_validator
 from tests.support.request_validators import gemini as gemini_request_validator
+from tests.support.request_validators import responses as responses_request_validator
 from tests.support.scripted_providers import session
 from tests.support.scripted_providers.anthropic import ScriptedAnthropic
 from tests.support.scripted_providers.chat import ScriptedChat
 from tests.support.scripted_providers.gemini import ScriptedGemini
+from tests.support.scripted_providers.responses import ScriptedResponses
 from tests.support.scripted_providers.scripted_provider import ScriptedProvider
 from tests.support.upstream import Connection, ReceivedRequest, send_json
 
-Dialect: TypeAlias = Literal["chat", "anthropic", "gemini"]
+Dialect: TypeAlias = Literal["chat", "anthropic", "gemini", "responses"]
 DIALECTS: tuple[Dialect, ...] = ("chat", "anthropic", "gemini")
+"""What most scenarios run with."""
+ALL_DIALECTS: tuple[Dialect, ...] = (*DIALECTS, "responses")
 FIRST = 11  # the first turn of a scripted provider has content that clients need not handle
 
 
@@ -105,16 +110,19 @@ _PROVIDERS: Mapping[Dialect, ScriptedProvider] = {
     "chat": ScriptedChat(replay="always"),
     "anthropic": ScriptedAnthropic(),
     "gemini": ScriptedGemini(),
+    "responses": ScriptedResponses(),
 }
 _REQUEST_TYPES: Mapping[Dialect, type[ProviderRequest]] = {
     "chat": ChatProviderRequest,
     "anthropic": AnthropicProviderRequest,
     "gemini": GeminiProviderRequest,
+    "responses": ResponsesProviderRequest,
 }
 _PROBLEMS: Mapping[Dialect, Callable[[bytes], list[str]]] = {
     "chat": chat_request_validator.problems,
     "anthropic": anthropic_request_validator.problems,
     "gemini": partial(gemini_request_validator.problems, signed=True, json_beside_tools=True),
+    "responses": responses_request_validator.problems,
 }
 
 
@@ -144,7 +152,9 @@ class ScriptedModel:
         return state
 
     async def __call__(self, request: ReceivedRequest, connection: Connection) -> None:
-        if request.path.endswith(("/count_tokens", ":countTokens")):  # no call of the model
+        if request.path.endswith(
+            ("/count_tokens", ":countTokens", "/input_tokens")
+        ):  # no call of the model
             await send_json(200, {"input_tokens": 9, "totalTokens": 9})(request, connection)
             return
         parsed = _REQUEST_TYPES[self._dialect](request)
@@ -237,6 +247,8 @@ class ScriptedModel:
 
     def _whole(self, turn: session.Turn, tokens: int) -> Document:
         """A whole answer: the native message of the turn in its envelope."""
+        if self._dialect == "responses":
+            return self._whole_response(turn, tokens)
         [message] = self._scripted.assistant_items(turn)
         if self._dialect == "chat":
             finish = "tool_calls" if turn.calls else "stop"
@@ -253,6 +265,13 @@ class ScriptedModel:
         usage["totalTokenCount"] = tokens + 5
         candidate = {"index": 0, "content": content, "finishReason": "STOP"}
         return {"candidates": [candidate], "modelVersion": "m", "usageMetadata": usage}
+
+    def _whole_response(self, turn: session.Turn, tokens: int) -> Document:
+        data = self._scripted.stream_bytes(turn)
+        events = [json.loads(line[6:]) for line in data.splitlines() if line.startswith(b"data: ")]
+        items = [each["item"] for each in events if each["type"] == "response.output_item.done"]
+        usage = {"input_tokens": tokens, "output_tokens": 5, "total_tokens": tokens + 5}
+        return {**events[-1]["response"], "output": items, "usage": usage}
 
 
 def _compact(arguments: Mapping[str, Any]) -> str:
@@ -299,4 +318,5 @@ def rate_limited(dialect: Dialect, retry_after_s: int) -> ErrorReply:
         },
         "gemini": {"error": {"code": 429, "message": "Slow down.", "status": "RESOURCE_EXHAUSTED"}},
     }
+    bodies = {**bodies, "responses": bodies["chat"]}
     return ErrorReply(429, bodies[dialect], {"retry_after": str(retry_after_s)})
