@@ -55,6 +55,7 @@ async def test_a_whole_message(tmp_path: Path) -> None:
     assert message.content[0].text == "Good morning"
     assert message.stop_reason == "end_turn"
     assert message.usage.output_tokens > 0
+    assert (message._request_id or "").startswith("req_")
 
 
 async def test_the_stream_helper_reads_text_and_the_end(tmp_path: Path) -> None:

@@ -98,6 +98,11 @@ class ClientDialect(Protocol):
         ...
 
     @property
+    def id_header(self) -> str:
+        """The response header in which its clients look for the id of their request."""
+        ...
+
+    @property
     def streams_overflow(self) -> bool:
         """Whether a stream reports that the context is too long as an event, and not as an HTTP
         error: some clients compact a thread only if they learn of it within a stream."""

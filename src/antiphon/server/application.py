@@ -58,6 +58,7 @@ class Application:
         if for_page:
             add_security_headers(response)
         response.headers["x-request-id"] = exchange.caller.request_id
+        response.headers[exchange.dialect.id_header] = exchange.caller.request_id
         runtime = exchange.setup.engine.services.runtime
         response.headers["date"] = _format_date(int(runtime.epoch_s()))
         return response

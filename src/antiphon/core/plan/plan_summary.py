@@ -29,7 +29,10 @@ def plan_summary(plan: Plan, task: SummaryTask) -> Plan:
 def needs_compaction(
     request: Request, items: Sequence[Mapping[str, Any]], plan: Plan, capabilities: Capabilities
 ) -> bool:
-    """Whether `context_management` asks for a compaction before this request is answered."""
+    """Whether `context_management` asks for a compaction before this request is answered. A
+    provider that edits contexts itself does it."""
+    if request.context_edits and "context_edits" in capabilities.parameters:
+        return False
     threshold = _threshold(request.context_management, capabilities)
     if threshold is None or estimate_tokens(measure_input(plan)) <= threshold:
         return False

@@ -20,6 +20,7 @@ class MessagesClient:
     """The Messages format for clients; implements `ClientDialect`."""
 
     name = "messages"
+    id_header = "request-id"
     streams_overflow = False
 
     def parse(

@@ -43,6 +43,7 @@ def parse_messages(
     request, in lower case: they name the betas, and the session of Claude Code."""
     fields = {name: value for name, value in document.items() if value is not None}
     messages = _read_message_list(fields)
+    edits = _read_edits(fields)
     tools, max_searches = read_tools(fields.get("tools", []), messages)
     others = {name: value for name, value in fields.items() if name not in _KNOWN}
     unknown, more = shorten_unknown(others)
@@ -65,7 +66,8 @@ def parse_messages(
         betas=_read_betas(headers),
         prompt_caching="client",
         cache_control=mapping(fields.get("cache_control")) or None,
-        context_edits=_read_edits(fields),
+        context_edits=edits,
+        context_management=_read_compaction(edits or ()),
         prefill=_is_prefill(messages[-1]) or None,
         **_read_thread(fields.get("thread")),
         **_read_thinking(fields),
@@ -124,6 +126,17 @@ def _read_edits(fields: Document) -> tuple[Document, ...] | None:
     if not isinstance(edits, list):
         return None
     return tuple(edit for edit in edits if isinstance(edit, dict))
+
+
+def _read_compaction(edits: tuple[Document, ...]) -> tuple[Document, ...]:
+    """The edit that replaces a long context by a summary. The gateway makes it for providers that
+    have no such edits."""
+    for edit in edits:
+        if str(edit.get("type")).startswith("compact_"):
+            limit = mapping(edit.get("trigger")).get("value")
+            threshold = {"compact_threshold": limit} if type(limit) is int and limit > 0 else {}
+            return ({"type": "compaction", **threshold},)
+    return ()
 
 
 def _is_prefill(message: Any) -> bool:

@@ -110,7 +110,7 @@ class _MessageReader:
             self._read_thinking(block, position)
             return
         self._end_thoughts()
-        if kind in ("redacted_thinking", "tool_use", "tool_result"):
+        if kind in _ITEMS and (kind != "compaction" or is_own_compaction(block)):
             self._end_parts()
             self._add(_ITEMS[kind](block, path), position)
         elif self._role == "assistant" and kind != "text" and kind not in _PARTS:
@@ -228,7 +228,17 @@ def _read_result(block: Document, path: str) -> Document:
     return with_extra(item, block, "tool_use_id", "content", "is_error")
 
 
+def is_own_compaction(block: Document) -> bool:
+    """Whether a compaction was made by the gateway, and not by a provider."""
+    return is_capsule(_string(block.get("encrypted_content")))
+
+
+def _read_compaction(block: Document, path: str) -> Document:
+    return {"type": "compaction", "encrypted_content": block["encrypted_content"]}
+
+
 _ITEMS = {
+    "compaction": _read_compaction,
     "redacted_thinking": _read_redacted,
     "tool_use": _read_call,
     "tool_result": _read_result,

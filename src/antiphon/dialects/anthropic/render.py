@@ -37,7 +37,9 @@ from antiphon.dialects.anthropic.errors import stream_error
 from antiphon.dialects.anthropic.render_items import (
     call_arguments,
     call_block,
+    compaction_block,
     is_call,
+    is_compaction,
     is_search,
     is_unfinished,
     render_citation,
@@ -232,7 +234,17 @@ class MessagesRenderer:
             return self._close_block()
         if is_call(item):
             return self._end_call(item)
+        if is_compaction(item):
+            return self._render_compaction(item)
         return self._end_search(item, event.output_index) if is_search(item) else b""
+
+    def _render_compaction(self, item: Document) -> bytes:
+        block = compaction_block(item)
+        empty = dict.fromkeys(block, None) | {"type": "compaction"}
+        opening = self._open_block(("compaction",), empty)
+        delta = {**block, "type": "compaction_delta"}
+        made = {"type": "content_block_delta", "index": self._blocks - 1, "delta": delta}
+        return opening + _frame(made) + self._close_block()
 
     # The message
 

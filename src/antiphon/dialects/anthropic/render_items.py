@@ -122,6 +122,21 @@ def _result(source: Document) -> Document:
     }
 
 
+# --- compactions ----------------------------------------------------------------------------------
+
+_COMPACTED = "The conversation so far was replaced by a summary."
+
+
+def is_compaction(item: Item) -> TypeGuard[Document]:
+    return isinstance(item, dict) and item.get("type") == "compaction"
+
+
+def compaction_block(item: Document) -> Document:
+    """A compaction of the context; its sealed summary is for the gateway alone."""
+    sealed = item.get("encrypted_content")
+    return {"type": "compaction", "content": _COMPACTED, "encrypted_content": sealed}
+
+
 # --- citations ------------------------------------------------------------------------------------
 
 

@@ -13,7 +13,9 @@ from antiphon.dialects.anthropic.message_ids import message_id
 from antiphon.dialects.anthropic.render_items import (
     call_block,
     call_input,
+    compaction_block,
     is_call,
+    is_compaction,
     is_search,
     is_unfinished,
     render_citation,
@@ -71,6 +73,8 @@ def _item_blocks(item: Item, response_id: str, index: int) -> Iterator[Document]
     elif is_call(item):
         if not is_unfinished(item):
             yield {**call_block(item, response_id, index), "input": call_input(item)}
+    elif is_compaction(item):
+        yield compaction_block(item)
     elif is_search(item):
         yield {**search_use_block(item), "input": search_input(item)}
         yield search_result_block(item)

@@ -20,6 +20,7 @@ class ChatClient:
     """The Chat Completions format for clients; implements `ClientDialect`."""
 
     name = "chat"
+    id_header = "x-request-id"
     streams_overflow = False
 
     def parse(

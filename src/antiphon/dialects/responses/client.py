@@ -20,6 +20,7 @@ class ResponsesClient:
     """The Responses format for clients; implements `ClientDialect`."""
 
     name = "responses"
+    id_header = "x-request-id"
     streams_overflow = True  # Codex compacts a thread only then
 
     renderer = staticmethod(make_renderer)

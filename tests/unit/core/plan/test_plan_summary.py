@@ -54,6 +54,19 @@ def test_a_context_beyond_the_threshold_is_compacted(tokens: int, needed: bool) 
     assert needs(HELLO, ANSWER, HELLO, tokens=tokens) is needed
 
 
+def test_a_provider_that_edits_contexts_compacts_by_itself() -> None:
+    request = Request(
+        raw={},
+        model="m",
+        context_management=({"type": "compaction", "compact_threshold": 1000},),
+        context_edits=({"type": "compact"},),
+    )
+    items = (HELLO, ANSWER, HELLO)
+    assert needs_compaction(request, items, plan_of(2000), CAPABILITIES)
+    edits = Capabilities(context_window=2000, parameters=frozenset({"context_edits"}))
+    assert not needs_compaction(request, items, plan_of(2000), edits)
+
+
 @pytest.mark.parametrize(("tokens", "needed"), [(1600, False), (1601, True)])
 def test_without_a_threshold_most_of_the_window_is_used(tokens: int, needed: bool) -> None:
     assert needs(ANSWER, tokens=tokens, settings=({"type": "compaction"},)) is needed

@@ -172,6 +172,24 @@ def test_an_output_format_is_strict(member: str) -> None:
     assert parse(output_format={"type": "json_schema"}).text_format == {"type": "text"}
 
 
+@table(
+    ("edit", "compaction"),
+    [
+        ({"type": "clear_thinking_20251015", "keep": "all"}, ()),
+        ({"type": "compact_20260112"}, ({"type": "compaction"},)),
+        (
+            {"type": "compact_20260112", "trigger": {"type": "input_tokens", "value": 5000}},
+            ({"type": "compaction", "compact_threshold": 5000},),
+        ),
+    ],
+)
+def test_an_edit_that_compacts_is_one_for_the_gateway_too(
+    edit: Document, compaction: tuple[Document, ...]
+) -> None:
+    request = parse(context_management={"edits": [edit]})
+    assert (request.context_edits, request.context_management) == ((edit,), compaction)
+
+
 def test_a_thread_is_a_chain_of_stored_responses() -> None:
     created = parse(thread={"type": "create"})
     assert (created.store, created.previous_response_id) == (True, None)

@@ -122,6 +122,14 @@ def test_a_capsule_in_a_signature_is_the_sealed_state() -> None:
     assert empty == {**reasoning(), "encrypted_content": CAPSULE, "place": [0, 0]}
 
 
+def test_a_compaction_of_the_gateway_is_one_and_another_stays_with_its_provider() -> None:
+    own = {"type": "compaction", "content": "x", "encrypted_content": CAPSULE}
+    [item] = assistant(own)
+    assert item == {"type": "compaction", "encrypted_content": CAPSULE, "place": [0, 0]}
+    [other] = assistant({"type": "compaction", "content": "A summary."})
+    assert other["type"] != "compaction"
+
+
 def test_blocks_before_the_one_with_the_capsule_belong_to_the_same_thought() -> None:
     items = assistant(thinking("a"), thinking("b", None), thinking("c", CAPSULE), thinking("d"))
     sealed = {**reasoning("a", "b", "c"), "encrypted_content": CAPSULE, "place": [0, 0]}

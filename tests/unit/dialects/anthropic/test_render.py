@@ -299,6 +299,18 @@ def test_a_search_is_a_server_tool_and_its_result() -> None:
     assert delta["usage"]["server_tool_use"] == counts
 
 
+def test_a_compaction_is_a_block_with_the_sealed_summary() -> None:
+    events = finished(RawItem({"type": "compaction", "state": {}}), Text("Hi."))
+    shown = render(events)
+    [start, delta] = [each for each in shown if each.get("index") == 0][:2]
+    assert start["content_block"]["content"] is None
+    assert delta["delta"]["type"] == "compaction_delta"
+    assert delta["delta"]["encrypted_content"] == SEALED
+    whole = json.loads(render_whole(events[-1].response))["content"]  # type: ignore[union-attr]
+    assert whole[0] == {**delta["delta"], "type": "compaction"}
+    assert [block["type"] for block in whole] == ["compaction", "text"]
+
+
 def test_items_that_the_format_does_not_have_are_not_shown() -> None:
     item = {"type": "code_interpreter_call", "id": "ci_1", "status": "completed"}
     [block] = blocks(RawItem(item), Text("4"))
