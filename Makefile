@@ -63,6 +63,8 @@ docs: .venv/dev ## build the documentation site in dist/site; a dead link or ano
 	@rm -rf dist/pages && mkdir -p dist/pages/bench
 	@cp -R README.md CONTRIBUTING.md CHANGELOG.md LICENSE docs examples deploy dist/pages
 	@cp -R bench/results dist/pages/bench
+	@# The first page of the site is docs/landing.md; its links are those of the directory docs.
+	@sed 's#](\([a-z]\)#](docs/\1#g' docs/landing.md > dist/pages/README.md && rm dist/pages/docs/landing.md
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 	@echo "dist/site/index.html"
 redis: .venv/dev ## test processes that share a Redis (installs the Debian package redis-server if it is missing)

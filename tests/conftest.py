@@ -27,6 +27,9 @@ sys.dont_write_bytecode = False
 
 use_memory_for_temporary_files()
 
+# No test finds a model server that happens to run on this machine, unless it asks for one.
+os.environ["ANTIPHON_LOCAL_SERVERS"] = "off"
+
 # A slow machine is no reason to fail, so there are no deadlines; nor is a property that holds only
 # for some of the mangled histories that are made up for it.
 PATIENCE = [HealthCheck.too_slow, HealthCheck.filter_too_much]

@@ -189,14 +189,14 @@ def test_an_invalid_configuration_is_one_line_and_status_2(
 def test_serve_shows_a_banner_on_a_terminal_and_stops_on_ctrl_c(tmp_path: Path) -> None:
     with on_terminal(tmp_path, "serve", "--port", "0") as terminal:
         shown = terminal.wait_for("Press Ctrl-C to stop.")
-        found = re.search(r"base URL +(http://127\.0\.0\.1:\d+/v1)", shown)
+        found = re.search(r"API +(http://127\.0\.0\.1:\d+/v1)", shown)
         assert found
         assert f"curl {found[1]}/responses" in shown
         assert "echo/echo" in shown
         assert "this machine only" in shown
         assert COLOUR.search(terminal.shown)
         assert "Hello there" in send_request(found[1], "echo/echo")
-        terminal.wait_for("response.finished")
+        terminal.wait_for("local  echo → echo  ")
         assert terminal.interrupt() == 0
     assert "Traceback" not in terminal.plain
 

@@ -77,7 +77,7 @@ async def test_an_unsupported_method_is_a_405_with_allow(
         "/v1/",
         "/v1/response",
         "/v1/responses/",
-        "/responses",
+        "/response",
         "/v1/responses/resp_1/output",
         "/v1/%2e%2e/etc/passwd",
         "/v1/r%C3%A9sponses",

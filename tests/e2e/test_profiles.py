@@ -149,7 +149,7 @@ async def test_errors_of_the_gateway_are_400s_for_codex(tmp_path: Path) -> None:
     async with serving(tmp_path, send_frames(HELLO_WORLD), max_body_bytes=1000) as gateway:
         unknown = await post_as(gateway, CODEX, model="nobody/nothing")
         large = await post_as(gateway, CODEX, input="x" * 2000)
-        nowhere = await send_raw(gateway, "POST", "/responses", b"{}", **CODEX)
+        nowhere = await send_raw(gateway, "POST", "/nowhere", b"{}", **CODEX)
         exact = await post_as(gateway, PYTHON, model="nobody/nothing")
     found = [(each.status, error_code(each)) for each in (unknown, large, nowhere, exact)]
     assert found == [

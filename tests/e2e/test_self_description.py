@@ -70,7 +70,7 @@ async def test_the_models_are_listed_as_openai_lists_them(gateway: Running) -> N
     answer = await send_raw(gateway, "GET", "/v1/models?client_version=0.166.0")
     page = SyncPage[Model].model_validate(answer.document, strict=True)
     models = [Model.model_validate(each, strict=True) for each in answer.document["data"]]
-    assert {model.id for model in page.data} >= {"echo/echo", "echo/reasoner"}
+    assert "echo/echo" in {model.id for model in page.data}
     assert all(model.owned_by for model in models)
 
 

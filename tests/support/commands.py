@@ -36,6 +36,7 @@ def environment(home: Path, **more: str) -> dict[str, str]:
     No certificate authority is trusted: to load those of the system is a tenth of a start.
     """
     return {
+        "ANTIPHON_LOCAL_SERVERS": "off",
         "HOME": str(home),
         "LANG": "C.UTF-8",
         "PATH": os.environ["PATH"],

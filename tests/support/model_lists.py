@@ -78,7 +78,7 @@ SERVERS = {
         {"models": [_tag("llama3.2:latest"), _tag("qwen3:8b")]},
     ),
     "lmstudio": KnownServer(
-        *("/v1", "/v1/models", ("qwen/qwen3-4b", "text-embedding-nomic-embed-text-v1.5")),
+        *("/v1", "/api/v0/models", ("qwen/qwen3-4b", "text-embedding-nomic-embed-text-v1.5")),
         _list(
             {"id": "qwen/qwen3-4b", "object": "model", "owned_by": "organization_owner"},
             {"id": "text-embedding-nomic-embed-text-v1.5", "object": "model"},

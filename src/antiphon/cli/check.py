@@ -20,8 +20,10 @@ from antiphon.cli.load_config import (
     find_config_path,
     resolve_store_url,
     resolve_trace_path,
+    with_local_servers,
 )
 from antiphon.cli.probe import ProbeResult, probe_providers
+from antiphon.cli.provider_sources import find_unused_keys
 from antiphon.cli.terminal import (
     is_terminal,
     make_console,
@@ -74,6 +76,8 @@ class CheckedConfig(Struct, frozen=True):
     providers: Sequence[Provider]
     problems: Sequence[str]
     warnings: Sequence[str]
+    unused_keys: Mapping[str, str] = {}
+    """Variables of the environment with an API key that is not used, and why."""
 
 
 def run(args: argparse.Namespace) -> int:
@@ -101,11 +105,15 @@ def _check_config(explicit: str | None) -> CheckedConfig:
     """Find whatever `antiphon serve` would reject, all at once, without creating any file."""
     path = find_config_path(explicit)
     config, found = (Config(), []) if path is None else inspect_config(path, os.environ)
+    config = with_local_servers(config)
     own = (lambda: check_files(config, os.environ),)
     inspected = find_config_problems(config, found, os.environ, own)
     providers = inspected.providers
     warnings = list(_find_warnings(config, providers))
-    return CheckedConfig(path, config, list(providers.values()), inspected.problems, warnings)
+    unused = dict(find_unused_keys(providers, config, os.environ))
+    return CheckedConfig(
+        path, config, list(providers.values()), inspected.problems, warnings, unused
+    )
 
 
 def _find_warnings(config: Config, providers: Mapping[str, Provider]) -> Iterator[str]:
@@ -142,6 +150,8 @@ def _make_documents(
     yield {"check": "config", "ok": True, "file": str(checked.path) if checked.path else None}
     for warning in checked.warnings:
         yield {"check": "warning", "message": warning}
+    for variable, reason in checked.unused_keys.items():
+        yield {"check": "unused_key", "variable": variable, "reason": reason}
     for provider in checked.providers:
         yield {"check": "provider", **_describe_provider(provider)}
     for alias, target in config.models.items():
@@ -187,6 +197,9 @@ def _print_report(checked: CheckedConfig, results: Sequence[ProbeResult]) -> Non
     console.print(Text.assemble(("✓ ", "bold green"), str(source)), soft_wrap=True)
     for warning in checked.warnings:
         console.print(Text.assemble(("! ", "bold yellow"), warning), soft_wrap=True)
+    for variable, reason in checked.unused_keys.items():
+        unused = f"{variable} is set but not used: {reason}"
+        console.print(Text.assemble(("· ", "bold"), (unused, "dim")), soft_wrap=True)
     _print_providers(console, checked)
     if checked.config.models:
         aliases = make_table("alias", "served by")

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 import aiohttp
 
 from antiphon.engine.connections import open_session
-from antiphon.engine.discovery import fetch_models, has_model_list
+from antiphon.engine.discovery.model_lists import fetch_models, has_model_list
 from antiphon.errors import DiscoveryError
 from antiphon.providers.registry import Provider
 
@@ -39,6 +39,6 @@ async def _ask(session: aiohttp.ClientSession, provider: Provider) -> list[str] 
     if unset := _UNSET.search(" ".join(values)):
         return f"the environment variable {unset[1]} is not set"
     try:
-        return await fetch_models(session, provider)
+        return [*await fetch_models(session, provider)]
     except DiscoveryError as error:
         return error.message

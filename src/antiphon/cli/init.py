@@ -71,20 +71,20 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _ask_path(prompts: Prompts) -> Path:
-    local, personal = _list_paths()
+    personal, local = _list_paths()
     prompts.show(Text("Where should the configuration file be?", style="bold"))
     for number, path, scope in (
-        (1, local, "for this directory"),
-        (2, personal, "for your user, in any directory"),
+        (1, personal, "for your user: every command reads it, in any directory"),
+        (2, local, "for this directory; `antiphon codex` does not read it"),
     ):
         exists = " (exists)" if path.exists() else ""
         prompts.show(Text.assemble(f"  {number}  {path}", (f"  {scope}{exists}", "dim")))
     number = prompts.ask("1 or 2?", "1", lambda answer: _parse_number(answer, 1, 2))
-    return (local, personal)[number - 1]
+    return (personal, local)[number - 1]
 
 
 def _list_paths() -> tuple[Path, Path]:
-    return Path("antiphon.toml"), config_directory(os.environ) / "antiphon.toml"
+    return config_directory(os.environ) / "antiphon.toml", Path("antiphon.toml")
 
 
 def _ask_draft(prompts: Prompts, environment: Mapping[str, str]) -> ConfigDraft:
@@ -302,3 +302,6 @@ def _print_next_steps(console: Console, path: Path, draft: ConfigDraft) -> None:
         )
     console.print(f"  antiphon check --live{option}    tests each provider", soft_wrap=True)
     console.print(f"  antiphon serve{option}           runs the gateway", soft_wrap=True)
+    trusted = find_config(None, os.environ, None) == path.absolute()
+    option = "" if trusted else f" --config {path}"
+    console.print(f"  antiphon codex{option}           runs Codex with it", soft_wrap=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 import os
 from collections.abc import Collection
 from pathlib import Path
@@ -46,6 +47,18 @@ def load_config_or_default(
     needs (None: all); in others a variable that is not set does not matter."""
     path = find_config_path(explicit, search_cwd=search_cwd)
     return Config() if path is None else load_config(path, os.environ, needs=needs)
+
+
+def with_local_servers(config: Config) -> Config:
+    """Add the model servers that run on this machine; see `add_local_servers`."""
+    from antiphon.engine.discovery.local_servers import (  # slow: only where the network is used
+        add_local_servers,
+        is_searched,
+    )
+
+    if not is_searched(config, os.environ):
+        return config
+    return asyncio.run(add_local_servers(config, os.environ))
 
 
 def resolve_store_url(config: Config) -> str:

@@ -8,38 +8,56 @@ from __future__ import annotations
 import argparse
 import gc
 import os
+import re
 import sys
 from collections.abc import Sequence
+from difflib import get_close_matches
+from functools import partial
 from importlib import import_module
+from typing import Any, NoReturn
 
 from antiphon import __version__
 from antiphon.cli import completion
 from antiphon.errors import AntiphonError
 
-_COMMANDS = {
-    "serve": "run the gateway",
-    "init": "create a configuration file interactively",
-    "check": "validate the configuration; --live also sends a request to each provider",
-    "reload": "have the running gateway read its configuration again",
-    "models": "list the available models",
-    "codex": "run Codex CLI with these models, or configure it for them",
-    "claude": "run Claude Code with these models, or configure it for them",
-    "replay": "convert recorded provider bytes into Responses events",
-    "trace": "list recent requests, follow them, show their details, send one again",
-    "usage": "show requests, tokens and cost by client, model and provider",
-    "store": "show, migrate, copy or prune the store of responses",
-    "completion": "print the completion script for a shell",
-    "version": "show the version, and the Python and directory it runs from",
+_GROUPS = {
+    "run": {
+        "serve": "run the gateway",
+        "codex": "run Codex CLI with these models, or configure it for them",
+        "claude": "run Claude Code with these models, or configure it for them",
+    },
+    "look": {
+        "models": "list the available models",
+        "trace": "list recent requests, follow them, show their details, send one again",
+        "usage": "show requests, tokens and cost by client, model and provider",
+        "replay": "convert recorded provider bytes into Responses events",
+    },
+    "configure": {
+        "init": "create a configuration file interactively",
+        "check": "validate the configuration; --live also sends a request to each provider",
+        "reload": "apply a changed configuration without a restart",
+        "store": "show, migrate, copy or prune the store of responses",
+    },
+    "other": {
+        "completion": "print the completion script for a shell",
+        "version": "show the version, and the Python and directory it runs from",
+        "help": "show the help of a command",
+    },
 }
-
+_COMMANDS = [name for group in _GROUPS.values() for name in group]
 _PACKAGES = ("codex", "claude", "trace")  # commands with a package of their own
+_WITHOUT_DATA = ("codex", "claude", "init", "completion", "help")  # commands without data to print
+
+_DESCRIPTION = """\
+A gateway between clients of the Responses, Messages and Chat Completions APIs and the models of
+any provider."""
 
 _EPILOG = """\
 examples:
   antiphon serve                 run the gateway with the API keys in the environment
-  antiphon init                  create a first antiphon.toml
+  antiphon init                  create a first configuration file
   antiphon check --live          test every provider and its API key
-  antiphon COMMAND --help        help for one command
+  antiphon help COMMAND          help for one command
 """
 
 
@@ -48,6 +66,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         completion.complete(_make_parser(completion.read_typed_words(os.environ)))
     args = _parse_process_arguments() if argv is None else _parse_arguments(argv)
     try:
+        _use_output_format(args)
         code: int = args.run(args)
         sys.stdout.flush()  # here, so that a closed pipe is caught below
     except AntiphonError as error:
@@ -74,10 +93,30 @@ def _parse_process_arguments() -> argparse.Namespace:
 
 
 def _parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
+    if not arguments:
+        return argparse.Namespace(run=_run_alone)
+    if arguments[0] == "help":
+        arguments = [*arguments[1:], "--help"]
     own, passed = _split_arguments(arguments)
-    args = _make_parser(own).parse_args(own)
+    args, unknown = _make_parser(own).parse_known_args(own)
+    if unknown:
+        args.parser.report_unknown(unknown)
     args.passed_arguments = passed
     return args
+
+
+def _use_output_format(args: argparse.Namespace) -> None:
+    from antiphon.cli.terminal import request_json
+
+    request_json(getattr(args, "json", False))
+
+
+def _run_alone(args: argparse.Namespace) -> int:
+    """Show the commands, and whether a gateway runs at the configured address."""
+    from antiphon.cli.launcher.gateway import describe_gateway
+
+    print(f"{_DESCRIPTION}\n\n{_list_commands()}\n\n{describe_gateway()}")
+    return 0
 
 
 def _split_arguments(arguments: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
@@ -90,22 +129,71 @@ def _split_arguments(arguments: Sequence[str]) -> tuple[Sequence[str], Sequence[
     return [arguments[0], *own], passed
 
 
+class CommandParser(argparse.ArgumentParser):
+    """Parser of a command or of one of its parts: an error shows its own usage, and suggests what
+    was meant. `prints_data`: the output is tables, or JSON lines with `--json`."""
+
+    def __init__(self, *, prints_data: bool = False, **options: Any) -> None:
+        options.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
+        super().__init__(**options)
+        self.set_defaults(parser=self)
+        self._prints_data = prints_data
+        if prints_data:
+            text = "write JSON lines, also to a terminal"
+            self.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help=text)
+
+    def add_subparsers(self, **options: Any) -> Any:
+        options["parser_class"] = partial(CommandParser, prints_data=self._prints_data)
+        return super().add_subparsers(**options)
+
+    def error(self, message: str) -> NoReturn:
+        found = re.fullmatch(
+            r"argument (\S+): invalid choice: '(.*)' \(choose from (.*)\)", message
+        )
+        if found:
+            from antiphon.config.source import suggest  # slow: only for an error
+
+            known = [each.strip("'") for each in found[3].split(", ")]
+            message = f"{found[1]}: there is no {found[2]!r}; {suggest(found[2], known)}"
+        super().error(message)
+
+    def report_unknown(self, arguments: Sequence[str]) -> NoReturn:
+        """Exit with the first argument that this command does not have."""
+        given = arguments[0].partition("=")[0]
+        options = re.findall(r"(?<![\w-])--[a-z][a-z-]*", self.format_help())
+        near = get_close_matches(given, options, n=1)
+        meant = f"; did you mean {near[0]}?" if near else f" (antiphon help {self._command})"
+        self.error(f"unknown argument {given}{meant}")
+
+    @property
+    def _command(self) -> str:
+        return self.prog.partition(" ")[2]
+
+
 def _make_parser(argv: Sequence[str]) -> argparse.ArgumentParser:
-    raw = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog="antiphon",
-        description="A gateway that serves the OpenAI Responses API with models of any provider.",
+        description=f"{_DESCRIPTION}\n\n{_list_commands()}",
         epilog=_EPILOG,
-        formatter_class=raw,
+        usage="antiphon COMMAND [options]",
     )
     parser.add_argument("--version", action="version", version=f"antiphon {__version__}")
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for name, summary in _COMMANDS.items():
-        command = commands.add_parser(name, help=summary, formatter_class=raw)
-        if name in argv:
+    commands = parser.add_subparsers(metavar="COMMAND", required=True, help=argparse.SUPPRESS)
+    for name in _COMMANDS:
+        prints_data = name not in _WITHOUT_DATA
+        command = commands.add_parser(name, prog=f"antiphon {name}", prints_data=prints_data)
+        if name in argv and name != "help":
             module = f"{name}.command" if name in _PACKAGES else name
             import_module(f"antiphon.cli.{module}").add(command)
     return parser
+
+
+def _list_commands() -> str:
+    """List the commands in groups."""
+    lines: list[str] = []
+    for title, commands in _GROUPS.items():
+        lines += ["", f"{title}:", *(f"    {name:<12}{text}" for name, text in commands.items())]
+    return "\n".join(lines[1:])
 
 
 def _report_error(message: str) -> int:

@@ -9,7 +9,11 @@ from typing import Any
 
 from rich.text import Text
 
-from antiphon.cli.load_config import add_config_option, load_config_or_default
+from antiphon.cli.load_config import (
+    add_config_option,
+    load_config_or_default,
+    with_local_servers,
+)
 from antiphon.cli.terminal import (
     is_terminal,
     make_console,
@@ -24,6 +28,7 @@ from antiphon.providers.registry import build_providers
 _EPILOG = """\
 examples:
   antiphon models                                   a table
+  antiphon models --all                             also the built-in test models
   antiphon models | jq -r .name                     only the names
   antiphon models | jq 'select(.tools)'             models that can call tools
 """
@@ -40,6 +45,9 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--offline", action="store_true", help="do not ask the providers for their lists"
     )
+    parser.add_argument(
+        "--all", action="store_true", help="also the built-in test models, which need no provider"
+    )
     parser.set_defaults(run=run)
 
 
@@ -47,10 +55,14 @@ def run(args: argparse.Namespace) -> int:
     config = load_config_or_default(
         args.config, needs=("default_provider", "models", "fallbacks", "discovery")
     )
+    if not args.offline:
+        config = with_local_servers(config)
     router = make_router(config, build_providers(config, os.environ))
-    names = router.names()
-    if config.discovery.enabled and not args.offline:
-        names = [*dict.fromkeys([*names, *_discover_names(router)])]
+    asks = config.discovery.enabled and not args.offline
+    discovered = _discover_names(router) if asks else []
+    names = router.listed_names(discovered)
+    if args.all:
+        names = [*dict.fromkeys([*names, *router.names()])]
     models = [_describe_model(router, name) for name in names]
     if is_terminal():
         _print_table(models)

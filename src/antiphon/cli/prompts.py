@@ -56,7 +56,7 @@ class Prompts:
             with suppress(EOFError):
                 return getpass.getpass(prompt.plain)
             raise _make_unanswered(prompt)
-        self._console.print(prompt, end="")
+        self._console.print(prompt, end="", soft_wrap=True)
         line = sys.stdin.readline()
         if not (is_typed and line):
             self._console.print()  # no Enter key has ended the line of the prompt

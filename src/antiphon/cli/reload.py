@@ -18,7 +18,7 @@ from antiphon.cli.load_config import (
     find_config_path,
     make_base_url,
 )
-from antiphon.cli.terminal import make_console, print_error
+from antiphon.cli.terminal import print_error, print_result
 from antiphon.config import Config, load_config
 from antiphon.errors import ConfigError
 
@@ -60,14 +60,12 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _print_result(file: str, needs_restart: Sequence[str], replaces_workers: bool) -> None:
-    console = make_console()
+    text = f"reloaded {file}"
     if replaces_workers:
-        console.print(f"{file} is valid; the workers are replaced one by one", soft_wrap=True)
-        return
-    console.print(f"reloaded {file}", soft_wrap=True)
-    if needs_restart:
-        names = ", ".join(needs_restart)
-        console.print(f"changed, but in effect only after a restart: {names}", soft_wrap=True)
+        text = f"{file} is valid; the workers are replaced one by one"
+    elif needs_restart:
+        text += f"\nchanged, but in effect only after a restart: {', '.join(needs_restart)}"
+    print_result(text, file=file, needs_restart=needs_restart, replaces_workers=replaces_workers)
 
 
 def _address(config: Config, port: int | None) -> str:

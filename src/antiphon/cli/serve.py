@@ -6,6 +6,7 @@ import argparse
 import asyncio
 import errno
 import os
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -20,16 +21,17 @@ from antiphon.cli.load_config import (
     find_config_path,
     load_config_or_default,
     make_base_url,
+    with_local_servers,
 )
+from antiphon.cli.provider_sources import describe_providers, find_real_providers
 from antiphon.cli.serve_workers import Announce, make_loop_factory, serve_workers
-from antiphon.cli.terminal import is_terminal, make_console, print_error
+from antiphon.cli.terminal import is_terminal, make_console, print_error, print_result
 from antiphon.config import Config, ServerConfig
 from antiphon.engine.engine import Engine
+from antiphon.engine.routing import Router
 from antiphon.errors import ConfigError
 from antiphon.server.log_output import open_log
 from antiphon.server.serve import GatewayServer, serve
-
-_SHOWN_MODELS = 6
 
 _EPILOG = """\
 examples:
@@ -68,15 +70,19 @@ def run(args: argparse.Namespace) -> int:
         config = Config() if args.no_config else load_config_or_default(args.config)
         return _apply_options(config, args)
 
-    config = load()
+    config = with_local_servers(load())
+
+    def load_again() -> Config:
+        return msgspec.structs.replace(load(), local=config.local)
+
     emit = open_log(config.log)
     path = None if args.no_config else find_config_path(args.config)
-    announce = _make_announcer(config.server, path)
+    announce = _make_announcer(config, path)
     try:
         if args.workers is not None:
-            return serve_workers(config, args.workers, load, emit, announce)
+            return serve_workers(config, args.workers, load_again, emit, announce)
         with asyncio.Runner(loop_factory=make_loop_factory()) as runner:
-            runner.run(serve(config, os.environ, emit, _announce_gateway(announce), load))
+            runner.run(serve(config, os.environ, emit, _announce_gateway(announce), load_again))
     except OSError as error:
         print_error(_explain_bind_error(error, config.server))
         return 1
@@ -108,47 +114,65 @@ def _explain_bind_error(error: OSError, server: ServerConfig) -> str:
 
 
 def _announce_gateway(announce: Announce) -> Callable[[GatewayServer, Engine], None]:
-    return lambda gateway, engine: announce(gateway.port, engine.router.names())
+    return lambda gateway, engine: announce(gateway.port, engine.router)
 
 
-def _make_announcer(server: ServerConfig, path: Path | None) -> Announce:
-    def announce(port: int, names: Sequence[str]) -> None:
-        address = make_base_url(server.host, port)
-        curl = _make_curl_example(address, names[0], with_key=bool(server.api_keys))
+def _make_announcer(config: Config, path: Path | None) -> Announce:
+    def announce(port: int, router: Router) -> None:
+        address = make_base_url(config.server.host, port)
         if is_terminal():
-            _print_banner(address, _describe_gateway(names, server, path), curl)
+            _print_banner(address, _describe_gateway(router, config, path))
+            _print_next_steps(address, router, with_key=bool(config.server.api_keys))
         else:
-            print(f"antiphon {__version__} listens on {address}", flush=True)
+            print_result(
+                f"antiphon {__version__} listens on {address}",
+                version=__version__,
+                base_url=address,
+                page=f"{address.removesuffix('/v1')}/ui",
+            )
+            sys.stdout.flush()
 
     return announce
 
 
-def _print_banner(address: str, rows: Sequence[tuple[str, str]], curl: str) -> None:
+def _print_banner(address: str, rows: Sequence[tuple[str, str]]) -> None:
     grid = Table.grid(padding=(0, 2))
-    grid.add_row(Text("base URL", style="dim"), Text(address, style="bold green"))
+    grid.add_row(Text("API", style="dim"), Text(address, style="bold green"))
     grid.add_row(Text("page", style="dim"), Text(f"{address.removesuffix('/v1')}/ui"))
     for name, value in rows:
         grid.add_row(Text(name, style="dim"), Text(value))
     title = Text.assemble(("antiphon", "bold"), f" {__version__}")
-    console = make_console()
-    console.print(Panel(grid, title=title, title_align="left", border_style="green", expand=False))
-    console.print(Text.assemble(("try it:  ", "dim"), curl), soft_wrap=True)
-    console.print(Text("Press Ctrl-C to stop.", style="dim"))
+    panel = Panel(grid, title=title, title_align="left", border_style="green", expand=False)
+    make_console().print(panel)
 
 
-def _describe_gateway(
-    names: Sequence[str], server: ServerConfig, path: Path | None
-) -> list[tuple[str, str]]:
-    shown = ", ".join(names[:_SHOWN_MODELS])
-    more = len(names) - _SHOWN_MODELS
+def _describe_gateway(router: Router, config: Config, path: Path | None) -> list[tuple[str, str]]:
+    found = describe_providers(router.providers.values(), config, os.environ)
     clients = "this machine only, no API key required"
-    if server.api_keys:
-        clients = f"with an API key: {', '.join(server.api_keys)}"
+    if config.server.api_keys:
+        clients = f"with an API key: {', '.join(config.server.api_keys)}"
     return [
-        ("models", f"{shown} and {more} more (antiphon models)" if more > 0 else shown),
+        ("config", str(path) if path else "no file; `antiphon init` writes one"),
+        ("providers", ", ".join(found) or "none: only the built-in echo model, a test"),
+        ("model", router.default_name()),
         ("clients", clients),
-        ("config", str(path) if path else "none; API keys in the environment enable providers"),
     ]
+
+
+def _print_next_steps(address: str, router: Router, *, with_key: bool) -> None:
+    console = make_console()
+    if not find_real_providers(router.providers.values()):
+        advice = "Set an API key such as DEEPSEEK_API_KEY, or start Ollama, and start this again."
+        console.print(Text(advice, style="yellow"), soft_wrap=True)
+    steps = [
+        ("antiphon codex", "run Codex with these models"),
+        ("antiphon models", "list them"),
+        (_make_curl_example(address, router.default_name(), with_key=with_key), ""),
+    ]
+    for command, purpose in steps:
+        line = Text.assemble(("next  ", "dim"), f"{command:<17}", (purpose, "dim"))
+        console.print(line, soft_wrap=True)
+    console.print(Text("Press Ctrl-C to stop.", style="dim"))
 
 
 def _make_curl_example(address: str, model: str, *, with_key: bool) -> str:

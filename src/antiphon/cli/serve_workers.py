@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import TypeAlias
 
@@ -30,8 +30,8 @@ _PER_WORKER = (
     " breakers are open and which parameters are rejected"
 )
 
-Announce: TypeAlias = Callable[[int, Sequence[str]], None]
-"""Called with the port and the names of the models once connections are accepted."""
+Announce: TypeAlias = Callable[[int, Router], None]
+"""Called with the port and the router once connections are accepted."""
 
 
 def serve_workers(
@@ -44,7 +44,7 @@ def serve_workers(
     """Run so many workers until SIGINT or SIGTERM; raises `ConfigError` or `OSError` if they cannot
     be started."""
     _check_count(count)
-    names = _check(config).names()
+    router = _check(config)
 
     def load_checked() -> Config:
         following = load()
@@ -63,7 +63,7 @@ def serve_workers(
             load=load_checked,
             work=partial(_work, load_checked),
             emit=emit,
-            announce=lambda: announce(port, names),
+            announce=lambda: announce(port, router),
             on_end=forget,
         )
         return supervisor.run()

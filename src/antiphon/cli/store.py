@@ -10,7 +10,7 @@ from collections.abc import Callable
 import msgspec
 
 from antiphon.cli.load_config import add_config_option, load_config_or_default, resolve_store_url
-from antiphon.cli.terminal import is_terminal, write_json_lines
+from antiphon.cli.terminal import is_terminal, print_result, write_json_lines
 from antiphon.store.admin.copy import copy_store, open_admin
 from antiphon.store.admin.tables import StoreAdmin, StoreState
 from antiphon.store.url import hide_password
@@ -70,23 +70,25 @@ def run_status(args: argparse.Namespace) -> int:
 
 def run_migrate(args: argparse.Namespace) -> int:
     before, after = asyncio.run(_open(args).migrate())
+    text = f"The schema was migrated from version {before} to {after}."
     if before == after:
-        print(f"The schema is up to date (version {after}).")
-    else:
-        print(f"The schema was migrated from version {before} to {after}.")
+        text = f"The schema is up to date (version {after})."
+    print_result(text, before=before, after=after)
     return 0
 
 
 def run_prune(args: argparse.Namespace) -> int:
     count = asyncio.run(_open(args).prune(int(time.time())))
-    print(f"{count:,} expired responses, event logs and conversations were deleted.")
+    text = f"{count:,} expired responses, event logs and conversations were deleted."
+    print_result(text, deleted=count)
     return 0
 
 
 def run_copy(args: argparse.Namespace) -> int:
     source, target = open_admin(args.source), open_admin(args.target)
     count = asyncio.run(copy_store(source, target))
-    print(f"{count:,} rows were copied to {hide_password(args.target)}.")
+    text = f"{count:,} rows were copied to {hide_password(args.target)}."
+    print_result(text, copied=count)
     return 0
 
 

@@ -1,13 +1,15 @@
 """Command output: tables and colour on a terminal, JSON lines in a pipe, errors on standard error.
 
-Only `isatty` of the stream decides which. Colour forced by the environment (`FORCE_COLOR`) does not
-turn the JSON of a pipe into a table, and `NO_COLOR` leaves a table without colour.
+`isatty` of the stream decides which, unless `--json` asks for JSON lines. Colour forced by the
+environment (`FORCE_COLOR`) does not turn the JSON of a pipe into a table, and `NO_COLOR` leaves a
+table without colour.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Collection, Iterable, Sequence
+from contextvars import ContextVar
 from copy import copy
 from dataclasses import replace
 from typing import Any
@@ -25,8 +27,26 @@ _ANY_WIDTH = 10_000
 _LEAST_WRAPPED = 24  # characters of a column that may have several lines
 
 
+_json_requested: ContextVar[bool] = ContextVar("json_requested", default=False)
+"""Whether the command was given `--json`."""
+
+
+def request_json(requested: bool) -> None:
+    """Have this command write JSON lines, also to a terminal."""
+    _json_requested.set(requested)
+
+
 def is_terminal() -> bool:
-    return sys.stdout.isatty()
+    """Whether people read the output: it goes to a terminal, and was not requested as JSON."""
+    return sys.stdout.isatty() and not _json_requested.get()
+
+
+def print_result(text: str, **facts: Any) -> None:
+    """Print what a command has done: as a sentence, or its facts with `--json`."""
+    if _json_requested.get():
+        write_json_lines([facts])
+    else:
+        make_console().print(text, soft_wrap=True)
 
 
 class SafeConsole(Console):

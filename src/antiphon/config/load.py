@@ -176,7 +176,8 @@ class _ConfigReader:
         self, kind: type[Struct], value: dict[str, Any], path: list[str]
     ) -> dict[str, Any]:
         types = {known.name: known.type for known in msgspec.structs.fields(kind)}
-        types.pop("source", None)
+        if kind is Config:
+            del types["source"], types["local"]
         if kind is LimitConfig:  # a number is a bound of responses, a table the limits of a client
             tables = {key: each for key, each in value.items() if isinstance(each, dict)}
             bounds = {key: each for key, each in value.items() if key not in tables}

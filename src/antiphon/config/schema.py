@@ -301,6 +301,8 @@ class DiscoveryConfig(Struct, frozen=True, kw_only=True):
     enabled: bool = True
     refresh_s: Seconds = 3600.0
     """Seconds after which a list is requested again, in the background."""
+    local_servers: bool = True
+    """Whether commands look for model servers on this machine when they start."""
 
 
 class ClientConfig(Struct, frozen=True, kw_only=True):
@@ -353,6 +355,8 @@ class OtelConfig(Struct, frozen=True, kw_only=True):
 
 class Config(Struct, frozen=True, kw_only=True):
     default_provider: str = ""
+    providers_from_environment: bool = True
+    """Whether API keys in the environment enable providers that the file does not name."""
     server: ServerConfig = ServerConfig()
     providers: dict[str, ProviderConfig] = field(default_factory=dict)
     models: dict[str, str] = field(default_factory=dict)
@@ -380,6 +384,8 @@ class Config(Struct, frozen=True, kw_only=True):
     log: LogConfig = LogConfig()
     metrics: MetricsConfig = MetricsConfig()
     otel: OtelConfig = OtelConfig()
+    local: dict[str, ProviderConfig] = field(default_factory=dict)
+    """Model servers that were found on this machine, with their models. Not a key."""
     source: ConfigSource | None = None
     """The file it was read from, so that later checks can name the line. Not a key."""
 

@@ -25,6 +25,7 @@ from antiphon.core.stream.usage import estimate_unfinished
 from antiphon.core.translation.translation import READING, Round, Translation, make_translation
 from antiphon.dialects.dialect import Dialect
 from antiphon.dialects.responses.create_response import report_settings
+from antiphon.engine.accounting import DOLLAR, compute_cost
 from antiphon.engine.fault_report import FaultReport, clean_text, is_bug, report_fault
 from antiphon.engine.report import AttemptReport
 from antiphon.engine.routing import Target
@@ -89,10 +90,16 @@ class Answer:
             services.emit,
             describe=self._describer(),
             elapsed_ms=trace.elapsed_ms,
+            cost_usd=self._cost_usd,
             store=prepared.request.store or prepared.request.conversation is not None,
             stages=[make() for make in services.stages],
             padding=services.runtime.new_nonce if options.get("include_obfuscation") else None,
         )
+
+    def _cost_usd(self, usage: ResponseUsage | None) -> float | None:
+        """Return the cost at the current target; None if its price is unknown."""
+        cost = compute_cost(self._target.price, usage)
+        return None if cost is None else cost / DOLLAR
 
     def use_target(self, target: Target, plan: Plan) -> None:
         """Read the answer of this target from now on; drop what an attempt before it brought."""
@@ -347,18 +354,23 @@ class Answer:
             self._log_fault(fault)
         self._failure = self._find_failure()
         if fault is None and self._failure is not None:
-            facts = {**self.facts, "code": self._failure.code, "reason": self._failure.message}
+            reason = {"code": self._failure.code, "reason": self._failure.message}
+            facts = {**self.facts, **reason, "duration_ms": self._duration_ms()}
             self._services.emit(Entry("response.failed", "warning", facts))
         self._estimated_usage = self._estimate_usage()
 
     def _log_fault(self, fault: ProviderFault) -> None:
-        facts = {**self.facts, **self._report(fault).facts}
+        reason = self._report(fault).facts
+        facts = {**self.facts, **reason, "duration_ms": self._duration_ms()}
         if fault.code == FaultKind.OUT_OF_FILES:
             self._services.emit(Entry("gateway.out_of_files", "error", facts))
         elif fault.code == FaultKind.OUT_OF_THREADS:
             self._services.emit(Entry("gateway.out_of_threads", "error", facts))
         else:
             self._services.emit(Entry("upstream.failed", "warning", facts))
+
+    def _duration_ms(self) -> float:
+        return round(self._trace.elapsed_ms(), 1)
 
     def _find_failure(self) -> FaultReport | None:
         """Return why the answer failed: a fault, or what the gateway found wrong with it."""

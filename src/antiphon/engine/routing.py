@@ -123,6 +123,21 @@ class Router:
         ]
         return [*dict.fromkeys([*aliases, *known])]
 
+    def listed_names(self, discovered: Sequence[str] = ()) -> list[str]:
+        """Return the names that lists show: aliases, then the models of each provider, with those
+        of its own list (`discovered`). Of the built-in test models there is one, and none beside a
+        real provider."""
+        is_test = {name: each.spec.in_process for name, each in self.providers.items()}
+        names = [*self.names(), *discovered]
+        order = {name: place for place, name in enumerate(self.providers)}
+        real = [name for name in names if not is_test.get(self._owner(name), False)]
+        shown = real if not all(is_test.values()) else names[:1]
+        return sorted(dict.fromkeys(shown), key=lambda name: order.get(self._owner(name), -1))
+
+    def _owner(self, name: str) -> str:
+        """The provider in `provider/model`; empty for an alias."""
+        return "" if name in self._aliases else name.partition("/")[0]
+
     def default_name(self) -> str:
         """Return the default model: the target of the alias `*`, else the first model."""
         if "*" in self._aliases:
@@ -193,7 +208,7 @@ def inspect_routes(
         problem = f"there is no provider {default!r}; {suggest(default, providers)}"
         problems.append(config.error_at(("default_provider",), problem))
         default = ""
-    discovers = not config.providers
+    discovers = config.providers_from_environment
     router = Router(providers, config.models, default, config.fallbacks, discovers=discovers)
     for path, target in list_targets(config):
         if router.direct(target) is None:

@@ -61,14 +61,18 @@ def read_result(events: bytes) -> Result | None:
         reader.feed(event)
     if reader.response is None and not reader.items:
         return None
-    response = reader.response or {}
-    items = reader.output()
-    reason = (response.get("incomplete_details") or {}).get("reason")
+    response = {**(reader.response or {}), "output": reader.output()}
+    return make_result(response if reader.has_ended else {**response, "status": None})
+
+
+def make_result(response: Document) -> Result:
+    """Make the result of a whole response."""
+    items = list(response.get("output") or ())
     return Result(
-        status=response.get("status") if reader.has_ended else None,
+        status=response.get("status"),
         items=items,
         calls=list(_check_calls(items, response.get("tools") or ())),
-        incomplete_reason=reason,
+        incomplete_reason=(response.get("incomplete_details") or {}).get("reason"),
     )
 
 

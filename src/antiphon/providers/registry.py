@@ -185,7 +185,7 @@ def _apply_override(base: Capabilities, override: ModelConfig) -> Capabilities:
 
 
 def build_providers(config: Config, environment: Mapping[str, str]) -> dict[str, Provider]:
-    """Build the configured providers or, without any, those with a key in the environment.
+    """Build the configured providers, and those with a key in the environment.
 
     The echo provider is always added.
     """
@@ -198,7 +198,10 @@ def inspect_providers(
     config: Config, environment: Mapping[str, str]
 ) -> tuple[dict[str, Provider], Sequence[ConfigError]]:
     """Build the providers whose configuration is valid, and list the problems of the others."""
-    entries = config.providers or _discover_providers(environment)
+    entries = {name: _add_found(config, name, each) for name, each in config.providers.items()}
+    if config.providers_from_environment:
+        others = {**_discover_providers(environment), **config.local}
+        entries |= {name: each for name, each in others.items() if name not in entries}
     if echo.SPEC.name not in entries:
         entries = {**entries, echo.SPEC.name: ProviderConfig()}
     providers: dict[str, Provider] = {}
@@ -209,6 +212,16 @@ def inspect_providers(
         except ConfigError as error:
             problems.append(error)
     return providers, problems
+
+
+def _add_found(config: Config, name: str, entry: ProviderConfig) -> ProviderConfig:
+    """Add what a configured server on this machine says of its models; the file has precedence."""
+    if name not in config.local:
+        return entry
+    found = config.local[name]
+    models = {**found.models, **entry.models}
+    base_url = entry.base_url or found.base_url
+    return msgspec.structs.replace(entry, base_url=base_url, models=models)
 
 
 @cache

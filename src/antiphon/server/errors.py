@@ -6,6 +6,7 @@ headers on both.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from msgspec import structs
@@ -78,7 +79,40 @@ def _internal_problem(error: Exception, locale: str) -> Problem:
 
 
 def no_route(http: HTTPRequest) -> Refused:
-    return Refused(f"No route for {http.method} {http.path}.", status=404, code="not_found")
+    """No such path: say what is served instead, and how to point a client at it."""
+    hints = (hint for pattern, hint in _HINTS if re.search(pattern, http.path))
+    message = f"No route for {http.method} {http.path}. {next(hints)}"
+    return Refused(message, status=404, code="not_found")
+
+
+_BASE_URLS = (
+    "Set the base URL of an OpenAI client to this gateway's address with /v1 at the end, and that"
+    " of an Anthropic client to the address without /v1."
+)
+_HINTS = (
+    (r"/embeddings$", "This gateway serves no embeddings: call the provider for them."),
+    (
+        r"(?<!chat)/completions$",
+        "This gateway serves POST /v1/chat/completions, and not the older completions of a prompt:"
+        " send `messages`.",
+    ),
+    (
+        r"^/api/",
+        "This is a path of Ollama. This gateway serves POST /v1/chat/completions: choose the type"
+        " OpenAI in your client, with this gateway's address and /v1 as the base URL.",
+    ),
+    (
+        r":(streamG|g)enerateContent$",
+        "This is a path of Gemini's API. This gateway serves POST /v1/responses,"
+        f" /v1/chat/completions and /v1/messages. {_BASE_URLS}",
+    ),
+    (
+        "",
+        "This gateway serves POST /v1/responses, /v1/chat/completions and /v1/messages, and"
+        f" GET /v1/models; its page is /ui. {_BASE_URLS}",
+    ),
+)
+"""What to tell a client, by what its path looks like; the last one fits every path."""
 
 
 def method_not_allowed(http: HTTPRequest, allowed: Iterable[str]) -> Refused:

@@ -130,7 +130,7 @@ class Exchange:
             self.report_failure(error)
         problem = describe_error(error, self.caller)
         if is_recorded and not isinstance(error, UpstreamError):
-            self._record_rejection(problem)
+            self._record_rejection(problem, is_logged=not is_expected(error))
         return problem
 
     def report_failure(self, error: Exception) -> None:
@@ -147,12 +147,16 @@ class Exchange:
         event = "gateway.bug" if is_bug(fault) else "gateway.out_of_threads"
         services.emit(Entry(event, "error", {"request_id": request_id, **report.facts}))
 
-    def _record_rejection(self, problem: Problem) -> None:
-        """Record the request and its problem in the trace."""
+    def _record_rejection(self, problem: Problem, *, is_logged: bool) -> None:
+        """Record the request and its problem in the trace, and in the log if it is not there
+        yet."""
         services = self.services
         caller = self.caller
         record = services.tracer.record
         code = problem.code or problem.kind
+        message = clean_own_text(problem.message, services.redactor)
+        if not is_logged:
+            self._log_rejection(problem, code, message)
         record(
             TraceRequest(
                 request_id=caller.request_id,
@@ -169,7 +173,7 @@ class Exchange:
             TraceError(
                 request_id=caller.request_id,
                 code=code,
-                message=clean_own_text(problem.message, services.redactor),
+                message=message,
                 param=clean_own_text(problem.param or "", services.redactor) or None,
             )
         )
@@ -183,6 +187,17 @@ class Exchange:
                 duration_ms=0,
             )
         )
+
+    def _log_rejection(self, problem: Problem, code: str, message: str) -> None:
+        facts = {
+            "request_id": self.caller.request_id,
+            "client": self.caller.client,
+            "model": self.model,
+            "http_status": problem.status,
+            "code": code,
+            "reason": message,
+        }
+        self.process.rejections.log(self.services.emit, facts)
 
 
 Endpoint: TypeAlias = Callable[[Exchange], Awaitable[HTTPResponse]]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from msgspec import Struct
 
@@ -24,6 +24,8 @@ from antiphon.store.store import Store
 
 CHECK_EVERY_S = 1.0
 TIMEOUT_S = 3.0
+_QUIET_S = 60.0
+_MAX_REJECTIONS = 256
 
 
 class StoreCheck:
@@ -69,6 +71,28 @@ class StoreCheck:
             self._emit(Entry("store.unavailable", "error", {"reason": problem}))
         else:
             self._emit(Entry("store.available", "info", {"store": self.store.name}))
+
+
+class RejectionLog:
+    """Logs rejected requests; of equal ones, one in a minute and how many there were before."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._quiet: dict[tuple[str, ...], tuple[float, int]] = {}
+        """By what equal requests share: until when they are only counted, and how many were."""
+
+    def log(self, emit: Callable[[Entry], None], facts: Mapping[str, Any]) -> None:
+        key = tuple(str(facts[name]) for name in ("client", "code", "reason"))
+        now = self._clock()
+        until, count = self._quiet.get(key, (0.0, 0))
+        if now < until:
+            self._quiet[key] = (until, count + 1)
+            return
+        if len(self._quiet) >= _MAX_REJECTIONS:
+            self._quiet.clear()  # the reasons name what clients have sent: bounded
+        self._quiet[key] = (now + _QUIET_S, 0)
+        repeated = {"repeated": count} if count else {}
+        emit(Entry("request.rejected", "info", {**facts, **repeated}))
 
 
 class MetricsSource(Protocol):
@@ -138,6 +162,7 @@ class GatewayProcess:
         self.attach = AttachTable(config.attach, self.live)
         self.conversation_locks = ConversationLocks(services)
         self.store_check = StoreCheck(services.store, services.runtime.monotonic, services.emit)
+        self.rejections = RejectionLog(services.runtime.monotonic)
         self.websockets = OpenWebSockets()
         self.page = PageState(environment, services.runtime)
         self.metrics: MetricsSource | None = None

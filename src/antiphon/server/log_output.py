@@ -1,11 +1,15 @@
-"""Log writer: one line per entry, as text or JSON. Entries never hold prompts or output."""
+"""Log writer: one line per entry, as text or JSON. Entries never hold prompts or output.
+
+People at a terminal get one short line per request instead: time, status, client, model, tokens,
+cost, duration and the end of its id, or why it failed.
+"""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, TextIO
+from typing import Any, TextIO, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
@@ -27,12 +31,12 @@ _MAX_VALUES = 100  # of a list
 def open_log(config: LogConfig, stream: TextIO | None = None) -> Callable[[Entry], None]:
     """Return a function that writes entries to `stream`, else to standard error.
 
-    Format `auto` is text on a terminal and JSON elsewhere.
+    Format `auto` is one short line per request on a terminal (with level `debug`, text with every
+    fact) and JSON elsewhere.
     """
     out = stream or sys.stderr
     threshold = _LEVELS[config.level]
-    as_text = config.format == "text" or (config.format == "auto" and out.isatty())
-    write = _text_writer(out) if as_text else _json_writer(out)
+    write = _WRITERS[_choose_format(config, out)](out)
 
     def emit(entry: Entry) -> None:
         if _LEVELS[entry.level] >= threshold:
@@ -40,6 +44,14 @@ def open_log(config: LogConfig, stream: TextIO | None = None) -> Callable[[Entry
             write(replace(entry, facts=facts))
 
     return emit
+
+
+def _choose_format(config: LogConfig, out: TextIO) -> str:
+    if config.format != "auto":
+        return config.format
+    if not out.isatty():
+        return "json"
+    return "text" if config.level == "debug" else "requests"
 
 
 def _bound(value: Any) -> Any:
@@ -89,3 +101,114 @@ def _text_writer(out: TextIO) -> Callable[[Entry], None]:
         )
 
     return write
+
+
+# One line per request, for people
+
+
+def _request_writer(out: TextIO) -> Callable[[Entry], None]:
+    console = Console(file=out, highlight=False, soft_wrap=True)
+    write_other = _text_writer(out)
+
+    def write(entry: Entry) -> None:
+        facts = entry.facts
+        if entry.event in _PART_OF_ANOTHER or facts.get("status") == "failed":
+            return  # of a failure, the entry with its reason is shown
+        describe = _OUTCOMES.get(entry.event)
+        if describe is None or "request_id" not in facts:
+            write_other(entry)
+            return
+        at = datetime.now().strftime("%H:%M:%S")
+        console.print(Text.assemble((f"{at}  ", "dim"), *_join(describe(facts), facts)))
+
+    return write
+
+
+_PART_OF_ANOTHER = frozenset({"response.diagnostics"})
+_Part: TypeAlias = tuple[str, str]
+"""A text and its style."""
+
+
+def _join(outcome: Sequence[_Part], facts: Mapping[str, Any]) -> Iterator[_Part]:
+    """Put the client and the model behind the status, and the end of the id at the end of the
+    line. `antiphon trace show` accepts it."""
+    (status, style), *rest = outcome
+    yield f"{status:<10}", style
+    parts = [(str(facts.get("client") or "-"), "dim"), (_describe_target(facts), "bold"), *rest]
+    for text, style in (*parts, (shorten_id(facts["request_id"]), "dim")):
+        if text:
+            yield f"  {printable(text)}", style
+
+
+def _describe_target(facts: Mapping[str, Any]) -> str:
+    """The requested model, and who serves it: `gpt-5.5 → deepseek/deepseek-v4-pro`."""
+    requested = str(facts.get("model") or "")
+    provider = facts.get("provider")
+    if not provider:
+        return requested
+    model = str(facts.get("provider_model"))
+    if requested in (model, f"{provider}/{model}"):
+        return f"{model} → {provider}"
+    return f"{requested} → {provider}/{model}"
+
+
+def shorten_id(request_id: str) -> str:
+    """The end of an id, which is random; it begins with a time."""
+    return f"…{request_id[-_SHORT_ID:]}"
+
+
+_SHORT_ID = 8
+
+
+def _describe_end(facts: Mapping[str, Any]) -> list[_Part]:
+    is_completed = facts.get("status") == "completed"
+    return [
+        ("ok", "green") if is_completed else (str(facts.get("status")), "yellow"),
+        (f"{facts.get('input_tokens', 0):,}→{facts.get('output_tokens', 0):,} tok", ""),
+        (_format_cost(facts.get("cost_usd")), ""),
+        (_format_duration(facts.get("duration_ms")), ""),
+    ]
+
+
+def _describe_cancelled(facts: Mapping[str, Any]) -> list[_Part]:
+    duration = _format_duration(facts.get("duration_ms"))
+    return [("cancelled", "yellow"), (f"the client disconnected after {duration}", "")]
+
+
+def _describe_failure(facts: Mapping[str, Any]) -> list[_Part]:
+    reason = f"{facts.get('code')}: {facts.get('reason')}"
+    return [("failed", "red"), (reason, "red"), (_format_duration(facts.get("duration_ms")), "")]
+
+
+def _describe_retry(facts: Mapping[str, Any]) -> list[_Part]:
+    attempt = f"attempt {facts.get('attempt')}"
+    reason = f"{facts.get('code')}: {facts.get('reason')}"
+    return [("attempt", "yellow"), (attempt, ""), (reason, "yellow")]
+
+
+def _describe_rejection(facts: Mapping[str, Any]) -> list[_Part]:
+    return [(str(facts.get("http_status")), "red"), (f"{facts['code']}: {facts['reason']}", "red")]
+
+
+def _format_cost(cost: float | None) -> str:
+    return f"${cost:.4f}" if cost else ""
+
+
+def _format_duration(duration_ms: float | None) -> str:
+    if duration_ms is None:
+        return ""
+    return f"{duration_ms:,.0f} ms" if duration_ms < 1000 else f"{duration_ms / 1000:,.1f} s"
+
+
+_OUTCOMES: Mapping[str, Callable[[Mapping[str, Any]], list[_Part]]] = {
+    "response.finished": _describe_end,
+    "response.cancelled": _describe_cancelled,
+    "response.failed": _describe_failure,
+    "upstream.failed": _describe_failure,
+    "request.failed": _describe_failure,
+    "attempt.failed": _describe_retry,
+    "request.rejected": _describe_rejection,
+}
+"""The log entries that end a request, or an attempt, and what the line says of each."""
+
+_WRITERS = {"json": _json_writer, "text": _text_writer, "requests": _request_writer}

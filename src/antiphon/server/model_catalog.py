@@ -39,29 +39,31 @@ _ONLY_EFFORT_DESCRIPTION = "Reasoning; the model decides how long"
 def model_list(
     router: Router, *, describes_images: bool = False, discovered: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """List every model name that a request may use, the default model first, and those that
-    providers have named themselves (`discovered`) last.
+    """List the models, the default model first, also those that only the lists of providers name
+    (`discovered`). Codex's catalog has a few of these.
 
     With `describes_images`, images are replaced by descriptions for models that do not accept
     them, so that every model is listed with image input.
     """
     default = router.default_name()
-    known = len(list_names(router))
     names = list_names(router, discovered)
+    only_discovered = {*discovered} - {default, *router.names()}
+    left_out = [name for name in names if name in only_discovered][_MAX_DISCOVERED:]
+    in_catalog = [name for name in names if name not in {*left_out}]
     return {
         "object": "list",
         "data": [model_entry(router, name) for name in names],
         "models": [
             _codex_entry(router, name, priority, describes_images)
-            for priority, name in enumerate(names[: known + _MAX_DISCOVERED])
+            for priority, name in enumerate(in_catalog)
         ],
         "antiphon": {"version": __version__, "default_model": default},
     }
 
 
 def list_names(router: Router, discovered: Sequence[str] = ()) -> list[str]:
-    """List every model name that a request may use, the default model first."""
-    return [*dict.fromkeys([router.default_name(), *router.names(), *discovered])]
+    """List the names of models, the default model first."""
+    return [*dict.fromkeys([router.default_name(), *router.listed_names(discovered)])]
 
 
 def entity_tag(document: Mapping[str, Any]) -> str:

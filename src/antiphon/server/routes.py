@@ -102,6 +102,19 @@ class Match(NamedTuple):
     ids: Mapping[str, str] = {}
 
 
+def find_route(path: str) -> Match | None:
+    """Find the route of a path; None if there is none.
+
+    Base URLs are often set without `/v1`, or with it twice: such a path has the route of the right
+    one."""
+    if (exact := EXACT.get(path)) is not None:
+        return Match(exact)
+    if (found := match_template(path)) is not None:
+        return found
+    meant = path.removeprefix("/v1") if path.startswith("/v1/v1/") else f"/v1{path}"
+    return Match(EXACT[meant]) if meant in EXACT else match_template(meant)
+
+
 def compile_templates(templates: Mapping[str, Route]) -> list[tuple[re.Pattern[str], Route]]:
     return [(_compile(template), route) for template, route in templates.items()]
 

@@ -19,7 +19,7 @@ from antiphon.config import Config, data_directory, suggest
 from antiphon.core.history.capsule import Sealer
 from antiphon.engine.accounting import Accounting
 from antiphon.engine.connections import open_session
-from antiphon.engine.discovery import DiscoveredModels
+from antiphon.engine.discovery.discovered_models import DiscoveredModels
 from antiphon.engine.engine import Engine
 from antiphon.engine.health import HealthRegistry
 from antiphon.engine.media.image_description import (

@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from antiphon.core.response import Response
+from antiphon.core.response import Response, ResponseUsage
 from antiphon.stages.stage import Batch, Stage, terminal
 
 
@@ -22,9 +22,17 @@ class Entry(Struct, frozen=True):
 class LogStage(Stage):
     """Logs `response.finished`, or `response.cancelled` for a response that nobody waits for."""
 
-    def __init__(self, emit: Callable[[Entry], None], *, elapsed_ms: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        emit: Callable[[Entry], None],
+        *,
+        elapsed_ms: Callable[[], float],
+        cost_usd: Callable[[ResponseUsage | None], float | None],
+    ) -> None:
+        """`cost_usd` returns the cost of a response; None: the price is unknown."""
         self._emit = emit
         self._elapsed_ms = elapsed_ms
+        self._cost_usd = cost_usd
         self._ended = False
 
     def on_terminal(self, batch: Batch) -> Batch:
@@ -32,7 +40,9 @@ class LogStage(Stage):
         if ending is not None and ending.response.status != "cancelled":
             self._ended = True
             level = "warning" if ending.response.status == "failed" else "info"
-            facts = {**batch.facts, **_outcome(ending.response), **self._figures(batch)}
+            outcome = _outcome(ending.response)
+            cost = {"cost_usd": self._cost_usd(ending.response.usage)}
+            facts = {**batch.facts, **outcome, **cost, **self._figures(batch)}
             self._emit(Entry("response.finished", level, facts))
         return batch
 

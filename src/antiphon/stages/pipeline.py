@@ -16,6 +16,7 @@ from antiphon.core.events import Created, Event, InProgress, Queued
 from antiphon.core.faults.fault import ProviderFault, internal_fault
 from antiphon.core.faults.messages import describe
 from antiphon.core.plan.plan import Plan
+from antiphon.core.response import ResponseUsage
 from antiphon.stages.client_profile import ProfileStage
 from antiphon.stages.contract import ContractStage
 from antiphon.stages.diagnostics import DiagnosticsStage
@@ -107,6 +108,7 @@ def build_pipeline(
     *,
     describe: Callable[[ProviderFault], str],
     elapsed_ms: Callable[[], float],
+    cost_usd: Callable[[ResponseUsage | None], float | None],
     store: bool,
     stages: Sequence[Stage] = (),
     padding: Callable[[int], bytes] | None = None,
@@ -115,7 +117,8 @@ def build_pipeline(
 
     `stages` are those of other packages: they come before what traces, logs and saves. `padding`:
     the source of random bytes, for a client that requests obfuscation."""
-    made = [*answer_stages(plan, profile), *stages, trace, LogStage(emit, elapsed_ms=elapsed_ms)]
+    log = LogStage(emit, elapsed_ms=elapsed_ms, cost_usd=cost_usd)
+    made = [*answer_stages(plan, profile), *stages, trace, log]
     if store:
         made.append(PersistStage())
     made.append(DiagnosticsStage(emit))

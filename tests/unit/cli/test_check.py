@@ -246,3 +246,34 @@ def test_a_warning_is_shown_on_a_terminal(home: Path) -> None:
     assert screen.run("check") == 0
     assert "! " in screen.plain
     assert "models.fast: the data of deepseek has no model 'gpt'" in " ".join(screen.plain.split())
+
+
+UNUSED = [
+    ('[providers.deepseek]\napi_keys = ["other"]\n', "[providers.deepseek] has other `api_keys`"),
+    ("providers_from_environment = false\n", "`providers_from_environment` is false: set it to"),
+]
+
+
+@pytest.mark.parametrize(("text", "reason"), UNUSED)
+def test_a_key_of_the_environment_that_is_not_used_is_named_with_the_reason(
+    text: str, reason: str, home: Path, screen: Screen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DEEPSEEK_API_KEY", "sk-mine")
+    (home / "antiphon.toml").write_text(text)
+    assert screen.run("check") == 0
+    assert f"DEEPSEEK_API_KEY is set but not used: {reason}" in screen.plain
+    assert "sk-mine" not in screen.plain
+
+
+def test_a_variable_that_needs_a_table_is_named(
+    home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GITHUB_TOKEN", "g")
+    monkeypatch.setenv("AZURE_OPENAI_API_KEY", "a")
+    monkeypatch.setenv("DEEPSEEK_API_KEY", "d")
+    assert main(["check"]) == 0
+    lines = map(json.loads, capsys.readouterr().out.splitlines())
+    unused = {each["variable"]: each["reason"] for each in lines if each["check"] == "unused_key"}
+    assert unused.keys() == {"GITHUB_TOKEN", "AZURE_OPENAI_API_KEY"}
+    assert "add [providers.github]" in unused["GITHUB_TOKEN"]
+    assert "add [providers.azure] with `base_url`" in unused["AZURE_OPENAI_API_KEY"]

@@ -61,7 +61,7 @@ def test_another_shell_is_rejected_with_the_known_ones(capsys: pytest.CaptureFix
     with pytest.raises(SystemExit) as leaving:
         main(["completion", "tcsh"])
     assert leaving.value.code == 2
-    assert "'bash'" in capsys.readouterr().err
+    assert "known: bash, zsh, fish" in capsys.readouterr().err
 
 
 def test_words_with_an_open_quote_are_read_as_they_are() -> None:

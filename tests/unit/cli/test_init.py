@@ -20,7 +20,7 @@ class InitSession:
 
     def __init__(self, home: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
         self.home = home
-        self.file = home / "antiphon.toml"
+        self.file = home / ".config" / "antiphon" / "antiphon.toml"
         self.shown = ""
         self.error_output = ""
         self._monkeypatch = monkeypatch
@@ -72,18 +72,27 @@ def test_without_any_key_the_echo_models_are_the_default(session: InitSession) -
 def test_the_file_is_shown_before_it_is_written_and_is_private(session: InitSession) -> None:
     assert session.init(*[""] * 5) == 0
     assert session.shown.index(session.file.read_text()) < session.shown.index(
-        "Write antiphon.toml?"
+        f"Write {session.file}?"
     )
     assert stat.S_IMODE(session.file.stat().st_mode) == 0o600
     assert "antiphon check --live" in session.shown
     assert "antiphon serve" in session.shown
 
 
-def test_the_file_can_be_in_the_configuration_directory(session: InitSession) -> None:
+def test_the_file_is_the_one_that_every_command_reads(session: InitSession) -> None:
     session.set(XDG_CONFIG_HOME=str(session.home / "conf"))
-    assert session.init("2", *[""] * 4) == 0
+    assert session.init(*[""] * 5) == 0
     assert session.config(session.home / "conf" / "antiphon" / "antiphon.toml").server.port == 8484
+    assert "  antiphon serve  " in session.shown
+    assert "  antiphon codex  " in session.shown
+
+
+def test_the_file_can_be_in_this_directory_which_codex_must_be_told(session: InitSession) -> None:
+    assert session.init("2", *[""] * 4) == 0
+    assert session.config(session.home / "antiphon.toml").server.port == 8484
     assert not session.file.exists()
+    assert "  antiphon serve  " in session.shown
+    assert "  antiphon codex --config antiphon.toml  " in session.shown
 
 
 def test_an_entered_key_is_written_and_never_shown(session: InitSession) -> None:
@@ -157,6 +166,7 @@ def test_an_invalid_name_or_url_is_explained_and_asked_again(session: InitSessio
 
 
 def test_an_existing_file_is_replaced_only_after_confirmation(session: InitSession) -> None:
+    session.file.parent.mkdir(parents=True)
     session.file.write_text("# mine\n")
     assert session.init(*[""] * 5) == 1
     assert session.file.read_text() == "# mine\n"

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
 import antiphon
 from antiphon.cli.main import main
-from tests.support.commands import environment
+from tests.support.commands import environment, on_terminal, serving
 
-COMMANDS = "serve init check models codex replay trace usage store completion version".split()
+COMMANDS = (
+    "serve init check reload models codex replay trace usage store completion version".split()
+)
+DATA_COMMANDS = sorted({*COMMANDS} - {"init", "codex", "claude", "completion"})
 
 
 def read_output(capsys: pytest.CaptureFixture[str], *args: str) -> str:
@@ -40,13 +45,71 @@ def test_help_of_a_command_has_an_example(command: str, capsys: pytest.CaptureFi
     assert max(map(len, shown.splitlines())) <= 100
 
 
-def test_an_unknown_command_is_rejected_with_the_known_ones(
-    capsys: pytest.CaptureFixture[str],
+def test_help_groups_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = read_output(capsys, "--help")
+    titles = re.findall(r"^(\w+):$", shown, re.MULTILINE)
+    assert titles == ["run", "look", "configure", "other", "options", "examples"]
+
+
+@pytest.mark.parametrize("words", [[], ["serve"], ["trace", "list"]])
+def test_the_command_help_shows_the_help_of_a_command(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert read_output(capsys, "help", *words) == read_output(capsys, *words, "--help")
+
+
+def test_without_a_command_the_commands_and_the_gateway_are_shown(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with serving(home) as url:
+        (home / "antiphon.toml").write_text(f"[server]\nport = {urlsplit(url).port}\n")
+        assert main([]) == 0
+        page = url.replace("/v1", "/ui")
+        shown = capsys.readouterr().out
+        assert f"A gateway runs at {url}; its page is {page}." in shown
+        assert "    serve       run the gateway\n" in shown
+    assert main([]) == 0
+    assert f"No gateway runs at {url}. Start one: antiphon serve" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("given", "usage", "message"),
+    [
+        ("srve", "antiphon COMMAND", "COMMAND: there is no 'srve'; did you mean 'serve'?"),
+        ("trace lst", "antiphon trace", "COMMAND: there is no 'lst'; did you mean 'list'?"),
+        (
+            "trace list --modle x",
+            "antiphon trace list",
+            "unknown argument --modle; did you mean --m",
+        ),
+        ("models --frobnicate=1", "antiphon models", "--frobnicate (antiphon help models)"),
+        ("serve --port x", "antiphon serve", "argument --port: invalid int value: 'x'"),
+    ],
+)
+def test_an_error_shows_the_usage_of_the_command_and_what_was_meant(
+    given: str, usage: str, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as leaving:
-        main(["serv"])
+        main(given.split())
     assert leaving.value.code == 2
-    assert "'serve'" in capsys.readouterr().err
+    shown = capsys.readouterr().err
+    assert shown.startswith(f"usage: {usage}")
+    assert message in shown
+
+
+@pytest.mark.parametrize("command", DATA_COMMANDS)
+def test_every_command_that_prints_data_can_print_json(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert "--json" in read_output(capsys, command, "--help")
+
+
+@pytest.mark.parametrize("command", ["models", "check", "version"])
+def test_json_is_written_to_a_terminal_if_it_is_requested(command: str, home: Path) -> None:
+    with on_terminal(home, *command.split(), "--json") as terminal:
+        assert terminal.wait() == 0
+    for line in terminal.plain.splitlines():
+        assert isinstance(json.loads(line), dict)
 
 
 def test_an_invalid_configuration_is_one_line_and_status_2(

@@ -10,6 +10,7 @@ import pytest
 
 from antiphon.cli.main import main
 from tests.support.commands import Screen
+from tests.support.local_servers import local_server
 
 SETTINGS = """
 default_provider = "lab"
@@ -35,19 +36,21 @@ def settings(home: Path) -> None:
     (home / "antiphon.toml").write_text(SETTINGS)
 
 
-def read_models(capsys: pytest.CaptureFixture[str]) -> dict[str, dict[str, Any]]:
-    assert main(["models"]) == 0
+def read_models(capsys: pytest.CaptureFixture[str], *options: str) -> dict[str, dict[str, Any]]:
+    assert main(["models", *options]) == 0
     documents = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     return {document["name"]: document for document in documents}
 
 
 @pytest.mark.usefixtures("home")
-def test_without_a_configuration_the_echo_models_are_listed(
-    capsys: pytest.CaptureFixture[str],
+def test_the_test_models_are_listed_on_demand(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = read_models(capsys)
-    assert found
-    assert {document["provider"] for document in found.values()} == {"echo"}
+    assert [*read_models(capsys)] == ["echo/echo"]
+    assert {"echo/echo", "echo/error-500"} <= {*read_models(capsys, "--all")}
+    monkeypatch.setenv("DEEPSEEK_API_KEY", "k")
+    assert not {name for name in read_models(capsys, "--offline") if name.startswith("echo/")}
+    assert {"echo/echo", "deepseek/deepseek-v4-pro"} <= {*read_models(capsys, "--offline", "--all")}
 
 
 @pytest.mark.usefixtures("settings")
@@ -80,3 +83,19 @@ def test_an_unset_variable_does_not_keep_models_from_being_listed(
     shown = capsys.readouterr()
     assert "deepseek/deepseek-v4-pro" in shown.out
     assert "of deepseek could not be listed: the environment variable NOT_SET is not" in shown.err
+
+
+def test_a_model_server_on_this_machine_is_found(
+    home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with local_server("ollama") as url:
+        monkeypatch.setenv("ANTIPHON_LOCAL_SERVERS", "on")
+        monkeypatch.setenv("OLLAMA_HOST", url)
+        nowhere = 'base_url = "http://127.0.0.1:1"\n'
+        others = ("lmstudio", "vllm", "llamacpp")
+        (home / "antiphon.toml").write_text(
+            "".join(f"[providers.{each}]\n{nowhere}" for each in others)
+        )
+        found = read_models(capsys)
+    assert [*found] == ["ollama/qwen3:8b", "ollama/gemma3:4b"]
+    assert found["ollama/qwen3:8b"]["context_window"] == 40960

@@ -13,17 +13,18 @@ import pytest
 
 from antiphon.cli.main import main
 from antiphon.config import Config, ServerConfig
+from antiphon.server.setup import make_checked_router
 from tests.support.commands import Screen
 
-Start = Callable[[Config], list[str]]
+Start = Callable[[Config], object]
 
 
 def replace_server(monkeypatch: pytest.MonkeyPatch, start: Start) -> None:
-    """Replace the server: `start` returns the names of its models, or raises; it ends at once."""
+    """Replace the server: `start` may raise; it ends at once."""
 
     async def serve(config: Config, environment: Any, emit: Any, announce: Any, load: Any) -> None:
-        names = start(config)
-        engine = SimpleNamespace(router=SimpleNamespace(names=lambda: names))
+        start(config)
+        engine = SimpleNamespace(router=make_checked_router(config, environment))
         announce(SimpleNamespace(port=config.server.port or 4321), engine)
 
     monkeypatch.setattr("antiphon.cli.serve.serve", serve)
@@ -34,11 +35,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[Config]:
     """The configurations that servers were started with."""
     configs: list[Config] = []
 
-    def start(config: Config) -> list[str]:
-        configs.append(config)
-        return [f"lab/m{number}" for number in range(8)]
-
-    replace_server(monkeypatch, start)
+    replace_server(monkeypatch, configs.append)
     return configs
 
 
@@ -79,16 +76,35 @@ def test_a_pipe_gets_one_line_with_the_address(capsys: pytest.CaptureFixture[str
 
 
 @pytest.mark.usefixtures("home", "started")
-def test_a_terminal_gets_address_models_clients_and_an_example(screen: Screen) -> None:
+def test_a_terminal_shows_where_everything_is_and_what_to_do_next(screen: Screen) -> None:
     assert screen.run("serve", "--port", "0") == 0
-    assert "base URL  http://127.0.0.1:4321/v1" in screen.plain
-    assert "page      http://127.0.0.1:4321/ui" in screen.plain
-    assert "lab/m5 and 2 more (antiphon models)" in screen.plain
+    assert "API        http://127.0.0.1:4321/v1" in screen.plain
+    assert "page       http://127.0.0.1:4321/ui" in screen.plain
+    assert "config     no file; `antiphon init` writes one" in screen.plain
+    assert "providers  none: only the built-in echo model, a test" in screen.plain
+    assert "Set an API key such as DEEPSEEK_API_KEY, or start Ollama" in screen.plain
     assert "this machine only, no API key required" in screen.plain
-    assert "none; API keys in the environment enable providers" in screen.plain
+    assert "next  antiphon codex " in screen.plain
     assert "curl http://127.0.0.1:4321/v1/responses" in screen.plain
-    assert '"model":"lab/m0"' in screen.plain
+    assert '"model":"echo/echo"' in screen.plain
     assert "authorization" not in screen.plain
+
+
+@pytest.mark.usefixtures("started")
+def test_a_terminal_shows_each_provider_and_where_it_comes_from(
+    home: Path, screen: Screen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DEEPSEEK_API_KEY", "sk-mine")
+    assert screen.run("serve", "--port", "0") == 0
+    assert "providers  deepseek (DEEPSEEK_API_KEY)" in screen.plain
+    assert "model      deepseek/deepseek-v4-pro" in screen.plain
+    assert "sk-mine" not in screen.plain
+    assert "Set an API key" not in screen.plain
+    (home / "antiphon.toml").write_text('[providers.lab]\nkind = "chat"\nbase_url = "http://lab"\n')
+    assert screen.run("serve", "--port", "0") == 0
+    assert "lab (file)" in screen.plain
+    assert "config     /" in screen.plain
+    assert "no file" not in screen.plain.rpartition("API")[2]
 
 
 @pytest.mark.usefixtures("started")
@@ -119,7 +135,7 @@ def test_a_port_that_cannot_be_bound_is_one_line_with_advice(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    def fail(config: Config) -> list[str]:
+    def fail(config: Config) -> None:
         raise error
 
     replace_server(monkeypatch, fail)

@@ -146,9 +146,9 @@ def test_a_model_of_a_provider_without_a_key_names_the_variable(name: str) -> No
 def test_a_model_of_a_provider_that_is_not_in_the_file_names_the_table(
     name: str, advice: str
 ) -> None:
-    config = Config(providers={"echo": ProviderConfig()}, models={"fast": name})
+    config = Config(providers_from_environment=False, models={"fast": name})
     with pytest.raises(InvalidRequest) as caught:
-        router(Config(providers={"echo": ProviderConfig()}), {}).resolve(name)
+        router(Config(providers_from_environment=False), {}).resolve(name)
     assert advice in caught.value.message
     with pytest.raises(ConfigError) as rejected:
         make_router(config, build_providers(config, {}))
@@ -173,3 +173,25 @@ def test_a_name_may_have_the_prefix_of_clients_that_list_no_others() -> None:
     assert refused(found, "claude-via-nobody/x").message.startswith(
         "The model 'claude-via-nobody/x'"
     )
+
+
+def test_lists_have_the_test_models_only_where_there_is_nothing_else() -> None:
+    assert router(Config(), {}).listed_names() == ["echo/echo"]
+    beside = router(Config(), {"DEEPSEEK_API_KEY": "k"})
+    assert {name.partition("/")[0] for name in beside.listed_names()} == {"deepseek"}
+    assert beside.resolve("echo/error-500").model == "error-500"
+    alias = router(Config(models={"test": "echo/slow"}), {"DEEPSEEK_API_KEY": "k"})
+    assert alias.listed_names()[0] == "test"
+
+
+def test_discovered_models_are_listed_beside_the_others_of_their_provider() -> None:
+    environment = {"DEEPSEEK_API_KEY": "k", "ZHIPU_API_KEY": "k"}
+    found = ["zhipu/new-glm", "deepseek/new-one"]
+    names = router(Config(models={"fast": "zhipu/glm-5.3"}), environment).listed_names(found)
+    owners = [name.partition("/")[0] for name in names]
+    assert owners == [
+        "fast",
+        *["deepseek"] * owners.count("deepseek"),
+        *["zhipu"] * owners.count("zhipu"),
+    ]
+    assert {*found} <= {*names}

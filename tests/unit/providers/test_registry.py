@@ -31,9 +31,23 @@ def test_without_any_key_only_echo_is_enabled() -> None:
     assert list(build_providers(Config(), {})) == ["echo"]
 
 
-def test_configured_providers_replace_those_of_the_environment_except_echo() -> None:
-    found = build_providers(Config(providers={"local": CHAT}), {"DEEPSEEK_API_KEY": "d"})
-    assert list(found) == ["local", "echo"]
+def test_configured_providers_come_before_those_of_the_environment() -> None:
+    config = Config(providers={"local": CHAT})
+    assert list(build_providers(config, {"DEEPSEEK_API_KEY": "d"})) == ["local", "deepseek", "echo"]
+
+
+def test_a_configured_provider_is_not_replaced_by_the_one_of_the_environment() -> None:
+    entry = ProviderConfig(base_url="http://127.0.0.1:1", api_keys=["f"])
+    found = build_providers(Config(providers={"deepseek": entry}), {"DEEPSEEK_API_KEY": "d"})
+    assert (found["deepseek"].base_url, found["deepseek"].api_keys) == (
+        "http://127.0.0.1:1",
+        ("f",),
+    )
+
+
+def test_a_setting_turns_the_providers_of_the_environment_off() -> None:
+    config = Config(providers={"local": CHAT}, providers_from_environment=False)
+    assert list(build_providers(config, {"DEEPSEEK_API_KEY": "d"})) == ["local", "echo"]
 
 
 def test_a_configured_provider_without_a_key_takes_it_from_the_environment() -> None:

@@ -224,7 +224,8 @@ async def test_deleting_a_response_of_another_process_ends_it_without_an_error(
         assert (await opened.request("GET", path)).status == 404
         await read_stream(streaming)
         await until(lambda: not live.lease._held, "the lease is released")
-        assert [entry.event for entry in opened.log] == ["response.cancelled"]
+        events = [entry.event for entry in opened.log]
+        assert events == ["request.rejected", "response.cancelled"]
 
 
 async def test_a_response_whose_run_breaks_after_it_was_stored_is_ended() -> None:

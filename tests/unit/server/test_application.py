@@ -92,7 +92,7 @@ async def test_unknown_paths_and_methods_are_named() -> None:
     async with open_application() as opened:
         missing = await opened.request("GET", "/x")
         wrong = await opened.request("DELETE", "/v1/models")
-    assert error_of(missing)["message"] == "No route for GET /x."
+    assert error_of(missing)["message"].startswith("No route for GET /x. This gateway serves POST ")
     assert error_of(wrong)["message"] == "DELETE is not allowed for /v1/models; use GET, HEAD."
     assert wrong.headers["allow"] == "GET, HEAD"
 

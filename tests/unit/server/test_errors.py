@@ -73,7 +73,8 @@ def test_an_invalid_request_keeps_its_status_code_and_parameter() -> None:
 
 def test_an_unknown_path_is_named() -> None:
     response = reply(no_route(HTTP))
-    assert (response.status, error_of(response)["message"]) == (404, "No route for PUT /v1/x.")
+    assert response.status == 404
+    assert error_of(response)["message"].startswith("No route for PUT /v1/x. This gateway serves")
 
 
 def test_a_wrong_method_is_answered_with_the_allowed_ones() -> None:
@@ -186,3 +187,23 @@ def test_a_fault_that_a_retry_cannot_fix_is_permanent_though_its_status_is_not()
     rejected = fault(type=FaultType.auth, code="invalid_api_key", http_status=502)
     assert reply_to_fault(rejected, CODEX).status == 400
     assert reply_to_fault(shutdown_fault(), CODEX).status == 503
+
+
+@pytest.mark.parametrize(
+    ("path", "advice"),
+    [
+        ("/v1/embeddings", "This gateway serves no embeddings"),
+        ("/v1/completions", "send `messages`"),
+        ("/api/chat", "This is a path of Ollama."),
+        ("/v1beta/models/gemini-3:streamGenerateContent", "This is a path of Gemini's API."),
+        (
+            "/v2/responses",
+            "Set the base URL of an OpenAI client to this gateway's address with /",
+        ),
+    ],
+)
+def test_a_wrong_path_is_answered_with_what_is_served_and_how_to_use_it(
+    path: str, advice: str
+) -> None:
+    http = HTTPRequest.with_body("POST", path, {}, b"", "127.0.0.1", "")
+    assert advice in error_of(reply(no_route(http)))["message"]

@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 
 from antiphon.errors import StoreError
-from antiphon.server.gateway import CHECK_EVERY_S, StoreCheck
+from antiphon.server.gateway import CHECK_EVERY_S, RejectionLog, StoreCheck
 from antiphon.stages.log import Entry
 from antiphon.store.sqlite.store import SQLiteStore
 
@@ -83,3 +83,20 @@ async def test_checking_a_file_leaves_it_as_it_was(tmp_path: Path) -> None:
     await store.check()  # a new file, because the directory is there
     assert path.exists()
     await store.close()
+
+
+def test_equal_rejections_are_logged_once_a_minute_with_their_number() -> None:
+    clock = Clock()
+    log: list[Entry] = []
+    rejections = RejectionLog(clock)
+    wrong_route = {"client": "alice", "code": "not_found", "reason": "No route for GET /x."}
+    for _ in range(3):
+        rejections.log(log.append, wrong_route)
+    rejections.log(log.append, {**wrong_route, "client": "bob"})
+    clock.now = 61.0
+    rejections.log(log.append, wrong_route)
+    assert [entry.facts for entry in log] == [
+        wrong_route,
+        {**wrong_route, "client": "bob"},
+        {**wrong_route, "repeated": 2},
+    ]

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import io
 import json
+import re
 
 import pytest
 
 from antiphon.config import LogConfig
 from antiphon.server.log_output import open_log
 from antiphon.stages.log import Entry
+from tests.support.commands import without_styles
 
 ENTRY = Entry("response.finished", "info", {"model": "echo/echo", "code": None, "tokens": 3})
 
@@ -52,6 +54,78 @@ def test_a_line_is_bounded_and_says_what_was_left_out() -> None:
 def test_auto_is_text_on_a_terminal_and_json_elsewhere(out: io.StringIO, is_json: bool) -> None:
     open_log(LogConfig(format="auto"), out)(ENTRY)
     assert out.getvalue().startswith("{") is is_json
+
+
+RUN = {
+    "request_id": "req_0199a49d0f4668778",
+    "response_id": "resp_1",
+    "client": "alice",
+    "model": "gpt-5.5",
+    "provider": "deepseek",
+    "provider_model": "deepseek-v4-pro",
+}
+USED = {"input_tokens": 12_345, "output_tokens": 67, "cost_usd": 0.00123, "duration_ms": 1234.5}
+OWN_NAME = {**RUN, "model": "echo/echo", "provider": "echo", "provider_model": "echo"}
+SERVED = "gpt-5.5 → deepseek/deepseek-v4-pro"
+WHY = {"code": "rate_limit", "reason": "slow\x1b[2J down", "duration_ms": 15.2}
+REJECTION = {
+    "request_id": "req_f4668778",
+    "client": "",
+    "model": "",
+    "http_status": 404,
+    "code": "not_found",
+    "reason": "No route for GET /x.",
+}
+LINES = [
+    (
+        Entry("response.finished", "info", {**RUN, "status": "completed", **USED}),
+        f"ok          alice  {SERVED}  12,345→67 tok  $0.0012  1.2 s  …f4668778",
+    ),
+    (
+        Entry("response.finished", "info", {**OWN_NAME, "status": "incomplete", "duration_ms": 1}),
+        "incomplete  alice  echo → echo  0→0 tok  1 ms  …f4668778",
+    ),
+    (
+        Entry("upstream.failed", "warning", {**RUN, **WHY}),
+        f"failed      alice  {SERVED}  rate_limit: slow\\x1b[2J down  15 ms  …f4668778",
+    ),
+    (
+        Entry("attempt.failed", "warning", {**RUN, "attempt": 1, **WHY}),
+        f"attempt     alice  {SERVED}  attempt 1  rate_limit: slow\\x1b[2J down  …f4668778",
+    ),
+    (
+        Entry("response.cancelled", "info", {**RUN, "duration_ms": 2000.0}),
+        f"cancelled   alice  {SERVED}  the client disconnected after 2.0 s  …f4668778",
+    ),
+    (
+        Entry("request.rejected", "info", REJECTION),
+        "404         -  not_found: No route for GET /x.  …f4668778",
+    ),
+    (Entry("store.available", "info", {"store": "s"}), "info    store.available store=s"),
+]
+
+
+@pytest.mark.parametrize(("entry", "line"), LINES, ids=lambda each: getattr(each, "event", ""))
+def test_people_at_a_terminal_get_one_short_line_per_request(entry: Entry, line: str) -> None:
+    out = Terminal()
+    open_log(LogConfig(), out)(entry)
+    [shown] = without_styles(out.getvalue()).splitlines()
+    assert re.fullmatch(r"\d\d:\d\d:\d\d ", shown[:9])
+    assert shown[9:].strip() == line
+
+
+def test_a_failure_has_one_line_on_a_terminal_the_one_with_its_reason() -> None:
+    out = Terminal()
+    emit = open_log(LogConfig(), out)
+    emit(Entry("response.finished", "warning", {**RUN, "status": "failed", **USED}))
+    emit(Entry("response.diagnostics", "info", {**RUN, "diagnostics": ["x"]}))
+    assert out.getvalue() == ""
+
+
+def test_level_debug_shows_every_fact_on_a_terminal() -> None:
+    out = Terminal()
+    open_log(LogConfig(level="debug"), out)(LINES[0][0])
+    assert "response.finished request_id=req_0199a49d0f4668778" in without_styles(out.getvalue())
 
 
 def test_entries_below_the_level_are_not_written() -> None:

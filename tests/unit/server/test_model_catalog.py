@@ -55,12 +55,12 @@ def test_the_default_model_is_named_and_comes_first_though_no_provider_lists_it(
     assert found["models"][0]["slug"] == found["data"][0]["id"] == "deepseek/unlisted"
 
 
-def test_built_in_test_models_are_hidden_from_the_menu() -> None:
-    shown = [each["slug"] for each in make_list()["models"] if each["visibility"] == "list"]
-    assert shown == ["echo/echo"]
-    beside = make_list(None, {"DEEPSEEK_API_KEY": "k"})["models"]
-    assert {e["visibility"] for e in beside if e["slug"].startswith("echo/")} == {"hide"}
-    assert {e["visibility"] for e in beside if e["slug"].startswith("deepseek/")} == {"list"}
+def test_a_built_in_test_model_is_listed_only_if_there_is_no_other() -> None:
+    assert [each["slug"] for each in make_list()["models"]] == ["echo/echo"]
+    assert [each["id"] for each in make_list()["data"]] == ["echo/echo"]
+    beside = make_list(None, {"DEEPSEEK_API_KEY": "k"})
+    assert {each["owned_by"] for each in beside["data"]} == {"deepseek"}
+    assert {each["visibility"] for each in beside["models"]} == {"list"}
 
 
 def test_the_entity_tag_changes_with_the_list_and_only_with_it() -> None:

@@ -6,7 +6,14 @@ import pytest
 
 from antiphon.server.exchange import Exchange
 from antiphon.server.http import HTTPResponse
-from antiphon.server.routes import EXACT, PUBLIC, Route, compile_templates, match_template
+from antiphon.server.routes import (
+    EXACT,
+    PUBLIC,
+    Route,
+    compile_templates,
+    find_route,
+    match_template,
+)
 
 
 async def answer(exchange: Exchange) -> HTTPResponse:
@@ -52,3 +59,28 @@ def test_only_health_and_what_is_for_operators_need_no_client_key() -> None:
 
 def test_a_head_request_is_answered_where_a_get_request_is() -> None:
     assert all(("GET" in route.methods) == ("HEAD" in route.methods) for route in EXACT.values())
+
+
+@pytest.mark.parametrize(
+    ("path", "meant"),
+    [
+        ("/responses", "/v1/responses"),
+        ("/chat/completions", "/v1/chat/completions"),
+        ("/messages", "/v1/messages"),
+        ("/v1/v1/messages", "/v1/messages"),
+        ("/models", "/v1/models"),
+    ],
+)
+def test_a_path_of_a_base_url_that_is_nearly_right_has_its_route(path: str, meant: str) -> None:
+    match = find_route(path)
+    assert match is not None
+    assert match.route is EXACT[meant]
+    assert path not in PUBLIC
+
+
+def test_a_stored_response_is_found_without_v1_and_other_paths_have_no_route() -> None:
+    match = find_route("/responses/resp_1")
+    assert match is not None
+    assert match.ids == {"response_id": "resp_1"}
+    for path in ("/", "/v1", "/ui", "/v1/health", "/v1/responses/", "/nowhere"):
+        assert find_route(path) is None

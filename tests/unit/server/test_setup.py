@@ -18,7 +18,7 @@ from antiphon.config import (
     VisionConfig,
 )
 from antiphon.engine.connections import open_session
-from antiphon.engine.discovery import DiscoveredModels
+from antiphon.engine.discovery.discovered_models import DiscoveredModels
 from antiphon.engine.shared.facts import Fact, digest_key
 from antiphon.engine.shared.sharing import Sharing
 from antiphon.errors import ConfigError, LimitExceeded

@@ -29,7 +29,8 @@ def batch(events: list[Event], **changes: Any) -> Batch:
 def log_of(*batches: Batch) -> list[Entry]:
     """Feed all batches but the last, and close with that one."""
     log: list[Entry] = []
-    pipeline = Pipeline([LogStage(log.append, elapsed_ms=lambda: 12.345)])
+    stage = LogStage(log.append, elapsed_ms=lambda: 12.345, cost_usd=lambda usage: 0.5)
+    pipeline = Pipeline([stage])
     for each in batches[:-1]:
         pipeline.feed(each)
     pipeline.close(batches[-1])
@@ -51,6 +52,7 @@ def test_a_completed_answer_is_logged_with_usage_and_duration() -> None:
             "input_tokens": 7,
             "cached_tokens": 2,
             "output_tokens": 3,
+            "cost_usd": 0.5,
             "events": 9,
             "duration_ms": 12.3,
             "upstream_latency_ms": 3.5,

@@ -134,6 +134,7 @@ def build(log: list[Entry], trace: TraceStage, **changes: Any) -> Pipeline:
         log.append,
         describe=describe,
         elapsed_ms=lambda: 1.0,
+        cost_usd=lambda usage: None,
         store=True,
     )
 
@@ -160,6 +161,7 @@ def test_a_response_is_only_stored_if_the_request_says_so(*, store: bool) -> Non
         lambda entry: None,
         describe=describe,
         elapsed_ms=lambda: 1.0,
+        cost_usd=lambda usage: None,
         store=store,
     )
     assert (pipeline.feed(Batch(answer())).to_save is not None) is store

@@ -25,7 +25,7 @@ from antiphon.cli.launcher.program import (
     run_program,
     warn_without_provider,
 )
-from antiphon.cli.load_config import add_config_option, load_config_or_default
+from antiphon.cli.load_config import add_config_option, load_config_or_default, with_local_servers
 from antiphon.config import Config
 
 CLAUDE = Program(
@@ -70,7 +70,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     program = CLAUDE.find(os.environ)
-    config = load_config_or_default(args.config, search_cwd=False)
+    config = with_local_servers(load_config_or_default(args.config, search_cwd=False))
 
     def prepare(gateway: RunningGateway, directory: Path) -> Launch:
         warn_without_provider(gateway, CLAUDE.title)
@@ -82,7 +82,8 @@ def run(args: argparse.Namespace) -> int:
         environment = make_environment(gateway, {**variables, **secret})
         return Launch([program, *_options(variables, settings.model, passed), *passed], environment)
 
-    return run_program(config, args.config, prepare)
+    requested = args.model or _find_model(args.passed_arguments) or ""
+    return run_program(config, args.config, prepare, requested)
 
 
 def _choose_settings(gateway: RunningGateway, config: Config, model: str | None) -> ClaudeSettings:

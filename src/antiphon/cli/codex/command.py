@@ -10,6 +10,7 @@ import argparse
 import os
 import re
 import subprocess
+from itertools import pairwise
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -32,7 +33,7 @@ from antiphon.cli.launcher.program import (
     run_program,
     warn_without_provider,
 )
-from antiphon.cli.load_config import add_config_option, load_config_or_default
+from antiphon.cli.load_config import add_config_option, load_config_or_default, with_local_servers
 
 CODEX = Program(
     title="Codex",
@@ -78,14 +79,21 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     program = CODEX.find(os.environ)
-    config = load_config_or_default(args.config, search_cwd=False)
+    config = with_local_servers(load_config_or_default(args.config, search_cwd=False))
 
     def prepare(gateway: RunningGateway, directory: Path) -> Launch:
         catalog = directory / f"codex-{urlsplit(gateway.base_url).port}.json"
         command = _build_command(program, gateway, catalog, args)
         return Launch(command, make_environment(gateway, {KEY_VARIABLE: gateway.key}))
 
-    return run_program(config, args.config, prepare)
+    return run_program(config, args.config, prepare, _find_requested_model(args))
+
+
+def _find_requested_model(args: argparse.Namespace) -> str:
+    """The model of `--model`, also as an option of Codex; empty: the default."""
+    words = args.passed_arguments
+    given = (following for word, following in pairwise(words) if word in ("-m", "--model"))
+    return args.model or next(given, "")
 
 
 def _build_command(

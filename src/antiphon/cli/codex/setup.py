@@ -52,13 +52,21 @@ def find_codex_config(environment: Mapping[str, str]) -> Path:
 
 
 def choose_model(catalog: Mapping[str, Any], path: Path) -> str:
-    """Choose the model of Codex's configuration if the gateway lists it, else the default one."""
+    """Choose the model of Codex's configuration if the gateway has it, else the default one."""
     configured = _read_setting(path, "model")
-    names = [entry["slug"] for entry in catalog["models"]]
-    if isinstance(configured, str) and configured in names:
+    if isinstance(configured, str) and _has_model(catalog, configured):
         return configured
     default: str = catalog["antiphon"]["default_model"]
     return default
+
+
+def _has_model(catalog: Mapping[str, Any], name: str) -> bool:
+    """Whether a gateway lists a model, by this name or behind its provider's, or has the provider
+    of `provider/model`, of whose models it may list only some."""
+    listed = {entry["id"] for entry in catalog["data"]}
+    owners = {entry["owned_by"] for entry in catalog["data"]}
+    names = {name, *(f"{owner}/{name}" for owner in owners)}
+    return bool(names & listed) or name.partition("/")[0] in owners
 
 
 def has_catalog_file(path: Path) -> bool:

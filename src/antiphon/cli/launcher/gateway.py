@@ -15,7 +15,7 @@ from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_ope
 
 import msgspec
 
-from antiphon.cli.load_config import find_config_path, make_base_url
+from antiphon.cli.load_config import find_config_path, load_config_or_default, make_base_url
 from antiphon.config import Config
 from antiphon.errors import GatewayError
 
@@ -53,9 +53,22 @@ def find_gateway(config: Config) -> RunningGateway | None:
     if not server.port:
         return None  # port 0: a running gateway could have any port
     url = make_base_url(server.host, server.port)
-    health = _get_json(url.removesuffix("/v1") + "/health")
-    is_ready = isinstance(health, dict) and health.get("ready") is True
-    return _read_models(url, _choose_key(config)) if is_ready else None
+    return _read_models(url, _choose_key(config)) if is_running(url) else None
+
+
+def is_running(base_url: str) -> bool:
+    """Whether a gateway at this URL accepts requests."""
+    health = _get_json(base_url.removesuffix("/v1") + "/health")
+    return isinstance(health, dict) and health.get("ready") is True
+
+
+def describe_gateway() -> str:
+    """Say whether a gateway runs at the configured address."""
+    server = load_config_or_default(None, needs=()).server
+    url = make_base_url(server.host, server.port)
+    if is_running(url):
+        return f"A gateway runs at {url}; its page is {url.removesuffix('/v1')}/ui."
+    return f"No gateway runs at {url}. Start one: antiphon serve"
 
 
 @contextmanager

@@ -15,10 +15,13 @@ from typing import NamedTuple, Self
 from urllib.parse import urlsplit
 
 from antiphon.cli.launcher.gateway import RunningGateway, find_gateway, start_gateway
+from antiphon.cli.load_config import find_config_path
+from antiphon.cli.provider_sources import describe_providers, find_real_providers
 from antiphon.cli.terminal import print_error
 from antiphon.config import Config, data_directory
 from antiphon.errors import ProgramNotFound
 from antiphon.providers import echo
+from antiphon.providers.registry import inspect_providers
 
 
 class Program(NamedTuple):
@@ -59,11 +62,13 @@ Prepare = Callable[[RunningGateway, Path], Launch]
 """Prepares an agent for a gateway; may write files for it into the directory."""
 
 
-def run_program(config: Config, explicit: str | None, prepare: Prepare) -> int:
+def run_program(config: Config, explicit: str | None, prepare: Prepare, model: str = "") -> int:
     """Run an agent with the gateway at the configured address, or with one that is started on a
     free port and stopped when the agent exits. `explicit` is the configuration file, if it was
-    named."""
-    if gateway := find_gateway(config):
+    named, `model` the model."""
+    _report_ignored_file(explicit)
+    gateway = find_gateway(config)
+    if gateway is not None and _has_provider(gateway, config, model):
         command, environment = prepare(gateway, data_directory(os.environ))
         sys.stdout.flush()
         # The gateway runs anyway: nothing is left to stop.
@@ -75,6 +80,35 @@ def run_program(config: Config, explicit: str | None, prepare: Prepare) -> int:
     ):
         command, environment = prepare(gateway, Path(directory))
         return forwarder.run(command, environment)
+
+
+def _report_ignored_file(explicit: str | None) -> None:
+    """Say that the file of this directory, which other commands read, is not read here."""
+    if find_config_path(explicit) != find_config_path(explicit, search_cwd=False):
+        print_error(
+            "ignoring ./antiphon.toml: a project of others could send your keys anywhere. Use"
+            " --config antiphon.toml to trust it."
+        )
+
+
+def _has_provider(gateway: RunningGateway, config: Config, model: str) -> bool:
+    """Whether a running gateway has the provider that is needed, as far as this shell knows it.
+    Its keys are those of the shell it was started in."""
+    there = {entry["owned_by"] for entry in gateway.catalog["data"]} - {echo.SPEC.name}
+    providers, _ = inspect_providers(config, os.environ)
+    here = {each.name: each for each in find_real_providers(providers.values())}
+    wanted = model.partition("/")[0] if "/" in model else ""
+    lacking = [wanted] if wanted in here and wanted not in there else []
+    if not wanted and not there:
+        lacking = [*here][:1]
+    if not lacking:
+        return True
+    [found] = describe_providers([here[lacking[0]]], config, os.environ)
+    print_error(
+        f"the gateway at {gateway.base_url} does not have {found}: using one of my own for this"
+        " session. To update the other one, restart it in this shell."
+    )
+    return False
 
 
 def split_arguments(arguments: Sequence[str]) -> tuple[list[str], list[str]]:

@@ -17,6 +17,7 @@ from antiphon.cli.trace.view import (
     make_summary_document,
     make_summary_line,
     make_summary_table,
+    read_detail_result,
 )
 from antiphon.config import Config
 from antiphon.errors import TraceNotFound
@@ -39,6 +40,7 @@ examples:
   antiphon trace show req_3f9a --stream raw > upstream.sse
   antiphon trace replay req_3f9a         the events that its client received
   antiphon trace resend req_3f9a --model deepseek/deepseek-v4-pro
+  antiphon trace report req_3f9a         one file for a bug report, without its texts
 """
 
 
@@ -56,6 +58,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         ("show", "the details of one request", _add_show),
         ("replay", "the events that the client of a request received", _add_replay),
         ("resend", "the response to a recorded request that is sent again", _add_resend),
+        ("report", "a request as one file for a bug report, without its texts", _add_report),
     ):
         part = parts.add_parser(
             name, help=about, epilog=_EPILOG, formatter_class=parser.formatter_class
@@ -109,6 +112,14 @@ def _add_resend(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("id", metavar="ID", help="id of the request or its response")
     parser.add_argument("--model", help="ask this model instead")
     parser.set_defaults(run=run_resend)
+
+
+def _add_report(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("id", metavar="ID", help="id of the request or its response")
+    parser.add_argument(
+        "--output", metavar="FILE", help="the file to write; default: antiphon-report-ID.json"
+    )
+    parser.set_defaults(run=run_report)
 
 
 def _add_replay(parser: argparse.ArgumentParser) -> None:
@@ -205,7 +216,15 @@ def run_resend(args: argparse.Namespace) -> int:
     from antiphon.cli.trace.resend import resend  # imports the engine, which takes a while
 
     client = (detail.request and detail.request.client) or ""
-    return resend(load_config_or_default(args.config), recorded.blob, client, args.model)
+    config = load_config_or_default(args.config)
+    return resend(config, recorded.blob, client, args.model, read_detail_result(detail))
+
+
+def run_report(args: argparse.Namespace) -> int:
+    detail = _find_request(_find_trace_file(args), args.id)
+    from antiphon.cli.trace.report import write_report  # few need it
+
+    return write_report(detail, args.output)
 
 
 def run_show(args: argparse.Namespace) -> int:

@@ -13,11 +13,15 @@ from rich.text import Text
 
 from antiphon.cli.terminal import escape_controls, make_table
 from antiphon.cli.usage_view import format_dollars
+from antiphon.observe.result import Result, ToolCall, read_result
+from antiphon.observe.verdict import Verdict, explain
+from antiphon.server.log_output import shorten_id
 from antiphon.store.trace.reader import TraceDetail, TraceSummary
 from antiphon.store.trace.rows import TraceFinish, TraceUsage
 
 _SHOWN_CHUNKS = 12
 _PREVIEW_BYTES = 120  # about one line
+_SHOWN_TEXT = 600
 _STATUS_STYLES = {
     "completed": "green",
     "incomplete": "yellow",
@@ -53,25 +57,35 @@ def make_summary_document(summary: TraceSummary) -> dict[str, Any]:
         "duration_ms": finish.duration_ms if finish else None,
         "errors": summary.errors,
         "code": summary.code,
+        "message": summary.message,
     }
 
 
 def make_summary_table(summaries: Sequence[TraceSummary]) -> Table:
     numbers = ("tokens", "duration")
-    columns = ("time", "request", "model", "provider", "status", *numbers)
-    optional = ("model", "status", "time", "duration", "provider", "tokens")
-    table = make_table(*columns, right=numbers, optional=optional)
+    columns = ("time", "request", "client", "model", "provider", "status", *numbers)
+    optional = ("model", "status", "time", "duration", "client", "provider", "tokens")
+    why = ["why"] if any(each.code for each in summaries) else []
+    table = make_table(*columns, *why, right=numbers, optional=optional, wrapped=why)
     for each in summaries:
         table.add_row(
             Text(_local_time(each.request.received_at_ms).strftime("%m-%d %H:%M:%S"), style="dim"),
-            each.request.request_id,
-            Text(each.request.model, style="bold"),
+            shorten_id(each.request.request_id),
+            each.request.client or "-",
+            Text(each.request.model or "-", style="bold"),
             each.provider or "-",
             _style_status(_read_status(each.finish)),
             f"{each.usage.input_tokens:,} → {each.usage.output_tokens:,}" if each.usage else "-",
             _format_duration(each.finish.duration_ms) if each.finish else "-",
+            *([_format_reason(each)] if why else []),
         )
     return table
+
+
+def _format_reason(summary: TraceSummary) -> Text:
+    """The code of a failure, and below it what the client was told."""
+    lines = [(summary.code or "", "red"), (summary.message or "", "dim")]
+    return Text("\n").join(Text(text, style=style) for text, style in lines if text)
 
 
 def make_summary_line(summary: TraceSummary, width: int) -> Text:
@@ -81,7 +95,7 @@ def make_summary_line(summary: TraceSummary, width: int) -> Text:
     status = _read_status(finish)
     fields = [
         Text(_local_time(summary.request.received_at_ms).strftime("%H:%M:%S"), style="dim"),
-        Text(summary.request.request_id),
+        Text(shorten_id(summary.request.request_id)),
         _style_status(" ".join(filter(None, (status, summary.code))), status),
         Text(summary.request.model, style="bold"),
         Text(_format_duration(finish.duration_ms) if finish else "-"),
@@ -106,8 +120,11 @@ def make_detail_document(detail: TraceDetail) -> dict[str, Any]:
 
 
 def make_detail_page(detail: TraceDetail) -> RenderableType:
+    result = read_detail_result(detail)
     return Group(
         _make_overview(detail),
+        *_make_section("why", _format_verdict(explain(detail, result))),
+        *_make_section("result", _format_result(result)),
         *_make_section("not tried", _format_skipped(detail)),
         *_make_section("attempts", _format_attempts(detail)),
         *_make_section("diagnostics", _format_diagnostics(detail)),
@@ -184,6 +201,56 @@ def _format_usage(usage: TraceUsage) -> str:
         f" {usage.output_tokens:,} out ({usage.reasoning_tokens:,} reasoning)"
     )
     return text + (", estimated" if usage.estimated else "")
+
+
+def read_detail_result(detail: TraceDetail) -> Result | None:
+    events = next((each for each in detail.streams if each.kind == "transformed"), None)
+    return None if events is None else read_result(events.blob)
+
+
+def _format_verdict(verdict: Verdict | None) -> Iterator[RenderableType]:
+    if verdict is not None:
+        yield _indent(Text.assemble((verdict.title, "bold red"), (f"  ({verdict.cause})", "dim")))
+        for fact in verdict.evidence:
+            yield _indent(Text(fact), "- ")
+        yield _indent(Text.assemble(("what to do: ", "dim"), verdict.remedy))
+
+
+def _format_result(result: Result | None) -> Iterator[RenderableType]:
+    """The text and the tool calls that the client received."""
+    if result is None:
+        return
+    for text in find_texts(result.items):
+        yield _indent(Text(shorten_text(text)))
+    for call in result.calls:
+        yield _indent(format_call(call))
+
+
+def find_texts(items: Sequence[Any]) -> Iterator[str]:
+    """Return the texts of the messages among output items."""
+    for item in items:
+        parts = item.get("content") if item.get("type") == "message" else None
+        for part in parts or ():
+            if text := part.get("text") or part.get("refusal"):
+                yield str(text)
+
+
+def shorten_text(text: str) -> str:
+    more = len(text) - _SHOWN_TEXT
+    return f"{text[:_SHOWN_TEXT]}… ({more:,} more characters)" if more > 0 else text
+
+
+def format_call(call: ToolCall) -> Text:
+    """A tool call in one line, and why it breaks the schema of its tool."""
+    style = {"valid": "green", "invalid": "bold red", "unknown_tool": "bold red"}
+    check = f"  {call.check.replace('_', ' ')}"
+    problems = "".join(f"\n    {problem}" for problem in call.problems)
+    return Text.assemble(
+        (call.name, "bold"),
+        f" {shorten_text(call.arguments)}",
+        (check, style.get(call.check, "dim")),
+        (problems, "red"),
+    )
 
 
 def _format_skipped(detail: TraceDetail) -> Iterator[RenderableType]:

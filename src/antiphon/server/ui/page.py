@@ -23,6 +23,8 @@ from antiphon.server.ui.static_files import file_response, shell_response
 ADMIN = "admin"
 """The client name of requests that are made on the page."""
 _SESSION = "/ui/api/session"
+_ADDRESSES = {"/": "ui", "/v1": "ui", "/v1/": "../ui"}
+"""Addresses that people open in a browser, and the page as seen from there."""
 _VIEWS = re.compile(
     r"/ui(/(now|requests(/[^/]+)?|usage|models|providers|playground|configuration)?)?"
 )
@@ -74,9 +76,10 @@ _COMPILED = [(re.compile(path), methods) for path, methods in _API]
 
 
 def is_page(http: HTTPRequest) -> bool:
-    """Whether a request is for the page: below `/ui`, or for `/` by a browser."""
+    """Whether a request is for the page: below `/ui`, or for the address of the gateway or of its
+    API by a browser."""
     path = http.path
-    if path == "/":
+    if path in _ADDRESSES:
         return http.method in ("GET", "HEAD") and "text/html" in http.headers.get("accept", "")
     return path == "/ui" or path.startswith("/ui/")
 
@@ -91,8 +94,8 @@ async def respond_page(exchange: Exchange) -> HTTPResponse:
     _make_access(request).check_page(http)
     if http.method not in ("GET", "HEAD"):
         raise method_not_allowed(http, ["GET", "HEAD"])
-    if path == "/":
-        return HTTPResponse(302, {"location": "ui"})
+    if path in _ADDRESSES:
+        return HTTPResponse(302, {"location": _ADDRESSES[path]})
     if _VIEWS.fullmatch(path):
         return shell_response(path)
     found = file_response(http, path.removeprefix("/ui/static/"))

@@ -51,6 +51,8 @@ class TraceSummary(Struct, frozen=True, kw_only=True):
     errors: int = 0
     code: str | None = None
     """The code of its last error."""
+    message: str | None = None
+    """What its client was told of that error."""
     usage: TraceUsage | None = None
     finish: TraceFinish | None = None
     """None while the request is running, or if its last row was lost."""
@@ -196,6 +198,7 @@ def _summarize(request: TraceRequest, connection: sqlite3.Connection) -> TraceSu
         attempts=len(detail.attempts),
         errors=len(detail.errors),
         code=detail.errors[-1].code if detail.errors else None,
+        message=detail.errors[-1].message if detail.errors else None,
         usage=detail.usage,
         finish=detail.finish,
     )

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.error import URLError
@@ -373,6 +374,41 @@ def test_a_configuration_in_the_current_directory_is_not_read(tmp_path: Path) ->
     (tmp_path / "antiphon.toml").write_text("this is no configuration")
     done = run(tmp_path, "codex", ANTIPHON_CODEX=f"{write_codex(tmp_path / 'bin')}/codex")
     assert done.returncode == 0, done.stderr
+    assert b"ignoring ./antiphon.toml" in done.stderr
+    assert b"Use --config antiphon.toml to trust it." in done.stderr
+
+
+# --- a gateway that was started before the key was set --------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "arguments", [(), ("-m", "deepseek/deepseek-v4-pro"), ("exec", "-m", "deepseek/x")]
+)
+def test_a_running_gateway_without_the_key_of_this_shell_is_replaced_for_this_session(
+    arguments: tuple[str, ...], tmp_path: Path, path: str, base_url: str
+) -> None:
+    done = run(tmp_path, "codex", *arguments, PATH=path, DEEPSEEK_API_KEY="sk-set-later")
+    [line] = done.stderr.decode().splitlines()
+    assert line == (
+        f"antiphon: the gateway at {base_url} does not have deepseek (DEEPSEEK_API_KEY): using one"
+        " of my own for this session. To update the other one, restart it in this shell."
+    )
+    report = json.loads(done.stdout)
+    assert report["settings"]["model_providers"]["antiphon"]["base_url"] != base_url
+    assert "deepseek/deepseek-v4-pro" in {each["slug"] for each in report["catalog"]["models"]}
+
+
+def test_a_running_gateway_with_another_provider_is_used_unless_its_model_is_not_there(
+    tmp_path: Path, path: str
+) -> None:
+    with serving(tmp_path, ZHIPU_API_KEY="z") as url:
+        use_gateway(tmp_path, url)
+        run_codex = partial(run, tmp_path, "codex", PATH=path, DEEPSEEK_API_KEY="d")
+        done = run_codex()
+        used = json.loads(done.stdout)["settings"]["model_providers"]["antiphon"]["base_url"]
+        assert (used, done.stderr) == (url, b"")
+        done = run_codex("-m", "deepseek/deepseek-v4-pro")
+        assert b"does not have deepseek" in done.stderr
 
 
 # --- Codex is missing -----------------------------------------------------------------------------

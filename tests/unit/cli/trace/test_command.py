@@ -82,11 +82,12 @@ def test_a_list_in_a_pipe_is_one_document_per_request(capsys: pytest.CaptureFixt
 @pytest.mark.usefixtures("trace")
 def test_a_list_on_a_terminal_is_a_table(screen: Screen) -> None:
     assert screen.run("trace", "list") == 0
-    head, _, running, failed, completed = screen.rows()
-    assert head == "time request model provider status tokens duration".split()
-    assert running[2:] == ["req_ccc333", "echo/echo", "echo", "running", "-", "-"]
-    assert failed[2:] == ["req_aab222", "lab/tiny", "lab", "failed", "-", "7", "ms"]
-    assert completed[2:] == "req_aaa111 gpt-5.5 lab completed 1,200 → 34 12.4 s".split()
+    head, _, running, failed, message, completed = screen.rows()
+    assert head == "time request client model status duration why".split()
+    assert running[2:] == ["…q_ccc333", "-", "echo/echo", "running", "-"]
+    assert failed[2:] == "…q_aab222 alice lab/tiny failed 7 ms connection_failed".split()
+    assert message == "no route [to] host".split()
+    assert completed[2:] == "…q_aaa111 alice gpt-5.5 completed 12.4 s".split()
 
 
 @pytest.mark.parametrize(
@@ -255,10 +256,10 @@ def test_hostile_text_in_a_trace_does_not_reach_the_terminal(home: Path, screen:
 def test_every_field_of_a_line_is_shown_where_it_fits(trace: Path) -> None:
     summary = trace_reader.list_requests(trace, 3)[-1]
     assert make_summary_line(summary, 200).plain == (
-        "22:13:20  req_aaa111  completed  gpt-5.5  12.4 s  1,200 → 34  lab  alice"
+        "22:13:20  …q_aaa111  completed  gpt-5.5  12.4 s  1,200 → 34  lab  alice"
     )
-    assert make_summary_line(summary, 45).plain == "22:13:20  req_aaa111  completed  gpt-5.5"
-    assert make_summary_line(summary, 5).plain == "22:13:20  req_aaa111"
+    assert make_summary_line(summary, 45).plain == "22:13:20  …q_aaa111  completed  gpt-5.5"
+    assert make_summary_line(summary, 5).plain == "22:13:20  …q_aaa111"
 
 
 def test_requests_are_followed_as_they_end(trace: Path) -> None:
@@ -307,9 +308,96 @@ def test_a_request_that_is_sent_again_streams_its_text(home: Path, screen: Scree
     path = home / ".local" / "share" / "antiphon" / "trace.db"
     write_recording(path, {"model": "echo/echo", "input": "again, please"})
     assert screen.run("trace", "resend", "req_old") == 0
-    head, text = screen.plain.strip().splitlines()
+    head, text, status = screen.plain.strip().splitlines()
     assert head.startswith("echo/echo · req_")
     assert text == "again, please"
+    assert status == "completed · 4 → 2 tokens"
+
+
+TOOL = {
+    "type": "function",
+    "name": "get_weather",
+    "description": "weather",
+    "parameters": {
+        "type": "object",
+        "properties": {"city": {"type": "string"}},
+        "required": ["city"],
+        "additionalProperties": False,
+    },
+}
+RECORDED_CALL = {
+    "type": "function_call",
+    "id": "fc_1",
+    "call_id": "call_1",
+    "name": "get_weather",
+    "arguments": '{"town":"Bonn"}',
+    "status": "completed",
+}
+
+
+def write_recorded_call(path: Path) -> None:
+    """A request whose response was one call with wrong arguments."""
+    body = {"model": "echo/echo", "input": "weather", "tools": [TOOL]}
+    response = {"status": "completed", "output": [RECORDED_CALL], "tools": [TOOL]}
+    event = {"type": "response.completed", "response": response}
+    sent = b"data: %b\n\n" % json.dumps(event).encode()
+    write_rows(
+        trace_at(path, payloads=True),
+        request("req_call0001", client="alice", model="echo/echo"),
+        stream("req_call0001", json.dumps(body).encode(), "request", offsets=[(0, NOW_MS)]),
+        stream("req_call0001", sent, "transformed", offsets=[(0, NOW_MS)]),
+        finish("req_call0001"),
+    )
+
+
+def test_a_call_of_a_request_that_is_sent_again_is_printed_and_compared(
+    home: Path, screen: Screen
+) -> None:
+    write_recorded_call(home / ".local" / "share" / "antiphon" / "trace.db")
+    assert screen.run("trace", "resend", "call0001") == 0
+    _, call, status, *compared = filter(None, screen.plain.splitlines())
+    assert call == 'get_weather {"city":"echo"}  valid'
+    assert status.startswith("completed · ")
+    assert compared == [
+        "compared with the recorded response:",
+        '- get_weather {"town":"Bonn"}',
+        '+ get_weather {"city":"echo"}',
+    ]
+
+
+def test_a_request_is_shown_with_its_calls_and_the_verdict_on_them(
+    home: Path, screen: Screen
+) -> None:
+    write_recorded_call(home / ".local" / "share" / "antiphon" / "trace.db")
+    assert screen.run("trace", "show", "call0001") == 0
+    assert 'get_weather {"town":"Bonn"}  invalid' in screen.plain
+    assert "\nwhy\n" in screen.plain
+    assert "what to do: " in screen.plain
+
+
+@pytest.mark.usefixtures("trace")
+def test_a_failed_request_is_shown_with_who_caused_it_and_the_remedy(screen: Screen) -> None:
+    assert screen.run("trace", "show", "aab222") == 0
+    assert "lab could not be reached, or the connection broke  (network)" in screen.plain
+    assert "what to do: Check the network and `base_url` in [providers.lab]" in screen.plain
+
+
+def test_a_report_has_the_structure_of_a_request_and_none_of_its_words(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_recorded_call(home / ".local" / "share" / "antiphon" / "trace.db")
+    assert main(["trace", "report", "call0001"]) == 0
+    assert "wrote antiphon-report-call0001.json" in capsys.readouterr().out
+    text = (home / "antiphon-report-call0001.json").read_text()
+    for secret in ("Bonn", "weather", "alice"):
+        assert secret not in text
+    report = json.loads(text)
+    assert report["request"]["request"]["request_id"] == "req_call0001"
+    asked, got = (each["text"] for each in report["streams"])
+    assert json.loads(asked)["tools"][0]["type"] == "function"
+    [call] = json.loads(got.removeprefix("data: "))["response"]["output"]
+    assert (call["type"], call["call_id"]) == ("function_call", "call_1")
+    assert call["arguments"] == '{"xxxx":"xxxx"}'
 
 
 @pytest.mark.parametrize("model", ["echo/error-500", "echo/error-midway"])

@@ -52,9 +52,9 @@ def render(content: RenderableType) -> list[str]:
 
 def test_a_row_of_the_table_is_a_request_with_status_tokens_and_duration() -> None:
     header, _, running, completed = render(make_summary_table([RUNNING, COMPLETED]))
-    assert header == "time request model provider status tokens duration"
-    assert running == "11-14 22:13:20 req_0123456789abcdef m - running - -"
-    assert completed == "11-14 22:13:20 req_1 gpt-5.5 lab completed 1,200 → 34 9,999 ms"
+    assert header == "time request client model provider status tokens duration"
+    assert running == "11-14 22:13:20 …89abcdef - m - running - -"
+    assert completed == "11-14 22:13:20 …req_1 - gpt-5.5 lab completed 1,200 → 34 9,999 ms"
 
 
 def test_a_summary_document_has_null_for_values_that_are_not_known_yet() -> None:
@@ -154,7 +154,7 @@ def test_the_page_shows_who_answered_and_who_was_not_tried() -> None:
     assert "one/m its breaker is open" in lines
     summary = TraceSummary(request=request("req_1", provider="one"), finish=detail.finish)
     assert make_summary_document(summary)["provider"] == "two"
-    assert render(make_summary_table([summary]))[-1].split()[4] == "two"
+    assert render(make_summary_table([summary]))[-1].split()[5] == "two"
 
 
 def test_the_words_of_a_provider_are_shown_and_cannot_control_the_terminal() -> None:

@@ -40,7 +40,7 @@ async def test_models_are_listed_with_their_capabilities() -> None:
     assert alias["inputs"][0] == "text"
     assert "price" in alias
     assert "high" in alias["efforts"]
-    assert (by_name["echo/echo"]["test"], by_name["echo/echo"]["alias_of"]) == (True, None)
+    assert "echo/echo" not in by_name
 
 
 async def test_models_of_the_providers_own_lists_are_last_and_marked() -> None:
@@ -69,17 +69,26 @@ async def test_a_provider_that_was_not_used_is_idle_and_the_test_provider_is_las
 
 
 async def test_a_provider_that_answered_has_its_health() -> None:
-    async with open_application() as opened:
-        await opened.create()
-        [echo] = (await ask_json(opened, "providers"))["providers"]
-    assert (echo["light"], echo["breaker"], echo["resting"], echo["active"]) == (
-        "ok",
-        "closed",
-        [],
-        0,
+    config = replaced(
+        echo_config(), providers={"up": ProviderConfig(kind="deepseek", api_keys=["a"])}
     )
-    assert echo["last_success_s"] >= 0
-    assert (echo["last_fault_s"], echo["last_fault"], echo["missing"]) == (None, [], [])
+    async with open_application(config) as opened:
+        engine = opened.application.process.setup.engine
+        lease = Lease(engine.services.health.of(engine.router.providers["up"]), "a")
+        lease.acquire()
+        lease.succeed()
+        up = (await ask_json(opened, "providers"))["providers"][0]
+    assert (up["light"], up["breaker"], up["resting"], up["active"]) == ("ok", "closed", [], 0)
+    assert up["last_success_s"] >= 0
+    assert (up["last_fault_s"], up["last_fault"], up["missing"]) == (None, [], [])
+
+
+async def test_a_test_model_that_fails_on_purpose_leaves_the_test_provider_green() -> None:
+    async with open_application() as opened:
+        assert (await opened.create(model="echo/error-401")).status == 502
+        [echo] = (await ask_json(opened, "providers"))["providers"]
+    assert (echo["light"], echo["reason"]) == ("ok", "built in, for tests")
+    assert "resting" not in echo
 
 
 class Clock:

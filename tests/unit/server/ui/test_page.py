@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
+from urllib.parse import urljoin
 
 import pytest
 
@@ -47,12 +48,15 @@ async def test_every_view_is_an_address(path: str) -> None:
     expect_guarded(response)
 
 
-async def test_a_browser_is_sent_to_the_page_and_others_are_not() -> None:
+@pytest.mark.parametrize("path", ["/", "/v1", "/v1/"])
+async def test_a_browser_is_sent_to_the_page_and_others_are_not(path: str) -> None:
     async with open_application() as opened:
-        browser = await ask(opened, "/", headers=BROWSER)
-        other = await ask(opened, "/")
-    assert (browser.status, browser.headers["location"]) == (302, "ui")
-    assert (other.status, error_of(other)["message"]) == (404, "No route for GET /.")
+        browser = await ask(opened, path, headers=BROWSER)
+        other = await ask(opened, path)
+    assert browser.status == 302
+    assert urljoin(f"http://gateway{path}", browser.headers["location"]) == "http://gateway/ui"
+    assert other.status == 404
+    assert error_of(other)["message"].startswith(f"No route for GET {path}. This gateway serves ")
 
 
 @pytest.mark.parametrize(

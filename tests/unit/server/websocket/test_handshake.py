@@ -54,7 +54,7 @@ async def test_an_origin_that_is_no_address_is_refused(origin: str) -> None:
     async with open_application() as opened:
         response = await opened.request("GET", "/v1/responses", headers=headers)
     assert (response.status, error_of(response)["code"]) == (403, "forbidden")
-    assert opened.log == []
+    assert [entry.event for entry in opened.log] == ["request.rejected"]
 
 
 async def test_no_connection_begins_during_a_shutdown() -> None:

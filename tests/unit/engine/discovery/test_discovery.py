@@ -9,13 +9,8 @@ import pytest
 
 from antiphon.config import Config, ProviderConfig
 from antiphon.engine.connections import open_session
-from antiphon.engine.discovery import (
-    RETRY_S,
-    DiscoveredModels,
-    fetch_models,
-    has_model_list,
-    read_models,
-)
+from antiphon.engine.discovery.discovered_models import RETRY_S, DiscoveredModels
+from antiphon.engine.discovery.model_lists import fetch_models, has_model_list, read_entries
 from antiphon.errors import DiscoveryError
 from antiphon.providers.registry import Provider, build_providers
 from antiphon.stages.log import Entry
@@ -42,8 +37,8 @@ async def test_a_list_is_requested_where_the_dialect_has_it(
     body = json.dumps(document).encode()
     async with list_server(ListServer(body)) as server, open_session() as session:
         found = await fetch_models(session, make_provider(kind, server.url))
-    assert found == ["m1", "m2"]
-    assert server.asked == [(path, "Bearer sk-lab")]
+    assert [*found] == ["m1", "m2"]
+    assert server.asked[0] == (path, "Bearer sk-lab")
 
 
 @pytest.mark.parametrize(
@@ -60,7 +55,7 @@ def test_the_built_in_provider_is_never_asked() -> None:
 
 def test_entries_that_are_no_models_are_left_out() -> None:
     entries = [{"id": "m"}, {"id": "m"}, {"id": 7}, {}, "x", {"id": ""}, {"id": "a\x1b[2J"}]
-    assert read_models("data", "id", json.dumps({"data": entries}).encode()) == ["m"]
+    assert [*read_entries("data", "id", json.dumps({"data": entries}).encode())] == ["m"]
 
 
 @pytest.mark.parametrize(
@@ -69,7 +64,7 @@ def test_entries_that_are_no_models_are_left_out() -> None:
 )
 def test_a_body_that_is_no_list_is_an_error(body: bytes, reason: str) -> None:
     with pytest.raises(DiscoveryError, match=reason):
-        read_models("data", "id", body)
+        read_entries("data", "id", body)
 
 
 async def test_a_status_is_reported() -> None:

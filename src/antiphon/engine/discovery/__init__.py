@@ -1,0 +1,1 @@
+"""Discovery: the models that providers list themselves, and servers on this machine."""

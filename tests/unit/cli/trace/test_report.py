@@ -1,0 +1,26 @@
+"""Masking of payloads for a bug report: their structure stays, their words do not."""
+
+from __future__ import annotations
+
+import pytest
+
+from antiphon.cli.trace.report import mask_payload
+
+STREAM = b'event: message_start\ndata: {"type":"a","text":"Hi 7","n":3}\n\ndata: [DONE]\n\n'
+
+
+@pytest.mark.parametrize(
+    ("payload", "masked"),
+    [
+        (b'{"role":"user","content":"My PIN: 1234"}', '{"role":"user","content":"xx xxx: 0000"}'),
+        (STREAM, STREAM.decode().replace("Hi 7", "xx 0")),
+        (b'data: {"text":"cut of', 'data: {"xxxx":"xxx xx'),
+        ("Zoë at home".encode(), "xxx xx xxxx"),
+        (
+            b'{"call_id":"call_1","id":"fc_1","name":"run"}',
+            '{"call_id":"call_1","id":"fc_1","name":"xxx"}',
+        ),
+    ],
+)
+def test_letters_and_digits_are_masked_and_the_structure_stays(payload: bytes, masked: str) -> None:
+    assert mask_payload(payload) == masked
