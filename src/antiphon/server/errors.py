@@ -79,7 +79,7 @@ def _internal_problem(error: Exception, locale: str) -> Problem:
 
 
 def no_route(http: HTTPRequest) -> Refused:
-    """No such path: say what is served instead, and how to point a client at it."""
+    """No such path: name those that exist, and say how to point a client at them."""
     hints = (hint for pattern, hint in _HINTS if re.search(pattern, http.path))
     message = f"No route for {http.method} {http.path}. {next(hints)}"
     return Refused(message, status=404, code="not_found")
