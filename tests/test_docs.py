@@ -33,6 +33,7 @@ from antiphon.config import (
     VisionConfig,
     parse_config,
 )
+from antiphon.core.faults.kinds import FAULT_KINDS
 from antiphon.core.filters import markup
 from antiphon.core.freeform import grammar
 from antiphon.core.structured_output import json_schema
@@ -114,12 +115,15 @@ def test_every_key_is_documented_with_its_default(section: str, kind: type[Struc
     assert read_documented_keys(section) == {field.name: format_default(field) for field in fields}
 
 
-def test_the_example_is_a_valid_configuration() -> None:
-    [example] = re.findall(r"```toml\n(.*?)```", CONFIGURATION, re.DOTALL)
-    environment = {"ALICE_KEY": "a", "DEEPSEEK_API_KEY": "d"}
-    config = parse_config(example, environment, name="example")
-    router = make_router(config, build_providers(config, environment))
-    assert router.resolve("gpt-5.5-mini").provider.name == "local"
+def test_the_examples_are_valid_configurations() -> None:
+    examples = re.findall(r"```toml\n(.*?)```", CONFIGURATION, re.DOTALL)
+    assert len(examples) == 3
+    names = re.findall(r"\$\{(\w+)\}", CONFIGURATION)
+    environment = {**dict.fromkeys(names, "k" * 32), "DEEPSEEK_API_KEY": "d"}
+    for example in examples:
+        config = parse_config(example, environment, name="example")
+        router = make_router(config, build_providers(config, environment))
+        assert router.default_name().startswith("deepseek/")
 
 
 @table("page", [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))], ids=lambda page: page.stem)
@@ -289,6 +293,15 @@ def _exists(name: str) -> bool:
 def make_anchor(heading: str) -> str:
     """Make the anchor of a heading, as GitHub does."""
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+def test_every_error_code_of_a_rejected_request_is_explained() -> None:
+    page = (DOCS / "errors.md").read_text(encoding="utf-8")
+    sources = [path.read_text(encoding="utf-8") for path in SOURCE.rglob("*.py")]
+    codes = {code for text in sources for code in re.findall(r"\bcode=\"([a-z_]+)\"", text)}
+    assert len(codes) > 30
+    public = {row.public_code for row in FAULT_KINDS.values()}
+    assert [code for code in sorted(codes | public) if f"`{code}`" not in page] == []
 
 
 @table("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

@@ -157,7 +157,7 @@ def _make_documents(
     for alias, target in config.models.items():
         yield {"check": "alias", "name": alias, "target": target}
     for name, value in _describe_settings(config):
-        yield {"check": name, "value": value}
+        yield {"check": name.replace(" ", "_"), "value": value}
     for result in results:
         yield {"check": "live", **msgspec.to_builtins(result)}
 
@@ -182,7 +182,7 @@ def _describe_settings(config: Config) -> list[tuple[str, str]]:
     return [
         ("server", f"{server.host} port {server.port}, clients: {clients}"),
         ("store", hide_password(resolve_store_url(config))),
-        ("owners", describe_owners(config)),
+        ("stored responses", describe_owners(config)),
         ("trace", f"{resolve_trace_path(config)}, {payloads}" if trace.enabled else "off"),
         ("log", f"{log.level}, {log.format}"),
     ]
@@ -207,7 +207,7 @@ def _print_report(checked: CheckedConfig, results: Sequence[ProbeResult]) -> Non
             aliases.add_row(Text(alias, style="bold"), target)
         console.print(aliases)
     for name, value in _describe_settings(checked.config):
-        console.print(Text.assemble((f" {name:<8}", "dim"), value), soft_wrap=True)
+        console.print(Text.assemble((f" {name:<18}", "dim"), value), soft_wrap=True)
     if results:
         _print_results(console, results)
 
@@ -266,13 +266,12 @@ def check_files(config: Config, environment: Mapping[str, str]) -> None:
 def describe_owners(config: Config) -> str:
     """Describe who finds stored responses, and which of them have no owner."""
     if not config.server.api_keys:
-        return "one, because there are no client keys"
+        return "shared, because there are no client keys"
     found = _count_without_owner(config, int(time.time()))
     days = -(-config.capsule.ttl_s // _DAY_S)
     return (
-        "each client key finds only its own responses and reasoning state"
-        f"{_describe_turns(found)}; reasoning state that an earlier version sealed can be used by"
-        f" every key for {days} days from then"
+        f"separate for each client key{_describe_turns(found)}; reasoning state of an earlier"
+        f" version can be used by every key for {days} days"
     )
 
 

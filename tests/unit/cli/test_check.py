@@ -74,8 +74,8 @@ def test_a_terminal_shows_providers_aliases_and_settings(
     assert shown.startswith(f"✓ {home / 'antiphon.toml'}\n")
     assert f"lab default   chat   {dead_url}" in shown
     assert ["gpt-5.5", "lab/m"] in screen.rows()
-    assert f"store   sqlite:///{home}/.local/share/antiphon/turns.db" in shown
-    assert "trace   off" in shown
+    assert f"store             sqlite:///{home}/.local/share/antiphon/turns.db" in shown
+    assert "trace             off" in shown
     assert not (home / ".local").exists()
 
 

@@ -27,14 +27,14 @@ def data(home: Path) -> Path:
 def owners(capsys: pytest.CaptureFixture[str]) -> str:
     assert main(["check"]) == 0
     found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    [value] = [document["value"] for document in found if document["check"] == "owners"]
+    [value] = [document["value"] for document in found if document["check"] == "stored_responses"]
     assert isinstance(value, str)
     return value
 
 
 @pytest.mark.usefixtures("home")
 def test_without_keys_there_is_one_owner(capsys: pytest.CaptureFixture[str]) -> None:
-    assert owners(capsys) == "one, because there are no client keys"
+    assert owners(capsys) == "shared, because there are no client keys"
 
 
 def test_with_keys_each_is_an_owner_and_nothing_is_created(
@@ -42,8 +42,8 @@ def test_with_keys_each_is_an_owner_and_nothing_is_created(
 ) -> None:
     (home / "antiphon.toml").write_text(KEYS)
     assert owners(capsys) == (
-        "each client key finds only its own responses and reasoning state; reasoning state that an"
-        " earlier version sealed can be used by every key for 90 days from then"
+        "separate for each client key; reasoning state of an earlier version can be used by every"
+        " key for 90 days"
     )
     assert not data.exists()
 
