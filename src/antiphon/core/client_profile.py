@@ -33,7 +33,7 @@ class Profile(Struct, frozen=True, kw_only=True):
     keepalive: Literal["event", "comment"] = "event"
     ends_with_text: bool = False
     """The client takes the last block of a message as its result: state of the provider that comes
-    after the text is left out."""
+    after the text is left out (ADR 0094)."""
     optional_tools: frozenset[str] = frozenset()
     """Hosted tools that the client sends unasked: left out, not refused, if they cannot be run."""
     software: str = ""

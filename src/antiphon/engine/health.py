@@ -47,7 +47,7 @@ def _keep_to_itself(fact: HealthFact) -> None:
 
 class Keyring:
     """API keys of one provider: the least used key first, then the one with the fewest requests.
-    The requests of a session share a key: providers cache prompts by account."""
+    The requests of a session share a key: providers cache prompts by account (ADR 0095)."""
 
     def __init__(self, keys: Sequence[str], clock: Clock) -> None:
         self._clock = clock

@@ -1,7 +1,7 @@
 """`antiphon claude`: run Claude Code against the gateway without changing its configuration.
 
 Everything is passed in its environment and on its command line. The user's own settings apply to
-everything else, and are never written.
+everything else, and are never written (ADR 0094).
 """
 
 from __future__ import annotations
