@@ -195,7 +195,9 @@ class Answer:
     def has_output(self) -> bool:
         """Whether the provider has sent enough to commit to this attempt."""
         translation = self.translation
-        if translation.is_holding_back or translation.finishing or translation.next is not READING:
+        if translation.is_holding_back or translation.next is not READING:
+            return True
+        if translation.finishing and not translation.is_blocked:
             return True
         return any(not isinstance(event, Created | InProgress | Failed) for event in self.early)
 
@@ -211,10 +213,9 @@ class Answer:
         return translation.fault or protocol_fault(message)
 
     def fault_of_whole_round(self, events: list[Event]) -> ProviderFault | None:
-        """Return why a whole answer failed: while nothing was sent, every fault counts."""
+        """Return why a whole response failed, if it failed without output that a client could use:
+        the same rule as for a streamed one (ADR 0083)."""
         fault = self.fault_without_output(events)
-        if not self.translation.rounds:
-            fault = self.translation.fault or fault
         if fault is not None and fault.type is FaultType.unknown:  # a 200 with nothing we know
             return protocol_fault(fault.message)
         return fault

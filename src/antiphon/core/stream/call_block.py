@@ -283,6 +283,15 @@ class CallBlock:
             events += self._announce_whole(item)
         return [*events, *self._done_events(item), ItemDone(self.output_index, item)], item
 
+    def announce_cut(self) -> list[Event]:
+        """Announce a call that was cut off after its name and before its type was certain."""
+        if self.announced or not self._name_is_final():
+            return []
+        self._call_id = self._call_id or self._new_id("call")
+        self._type = "custom" if self._freeform else "function"
+        self._id = self._new_id("ctc" if self._freeform else self.prefix)
+        return self._announce_whole(self.item())
+
     def _fill_empty_arguments(self) -> list[Event]:
         """{"name": "list_files", "arguments": ""}: clients that parse the arguments need JSON."""
         if not self._empty_arguments or self._freeform or not self._progress.empty:

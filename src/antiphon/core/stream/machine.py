@@ -116,6 +116,11 @@ class ResponseMachine:
         """The finished items of this round, and its complete calls that still wait."""
         return self._sequencer.finished_items(self._round_start)
 
+    @property
+    def has_output(self) -> bool:
+        """Whether there is an output item, finished or open."""
+        return bool(self._sequencer.finished_count or self._sequencer.open_blocks)
+
     # Feeding
 
     def start(self, model: str | None = None) -> list[Event]:

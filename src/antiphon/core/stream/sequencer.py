@@ -190,9 +190,10 @@ class OutputSequencer:
             # {"arguments": "{\"city\": \"Ro"} {"finish_reason": "length"}: done as incomplete.
             return self.close(status)
         # {"arguments": "{\"city\": \"Ro"}, then the connection breaks: without a `done` event no
-        # client runs the call; the output has it as incomplete if it was announced.
+        # client runs the call; the output has it as incomplete, unless its name is not certain yet.
+        events = block.announce_cut()
         self._drop_current(block.item(status) if block.announced else None)
-        return []
+        return events
 
     def _drop_current(self, item: Item | None) -> None:
         """End the current block without events, and keep its item, if there is one."""

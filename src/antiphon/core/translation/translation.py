@@ -28,14 +28,14 @@ from antiphon.core.deltas import (
 )
 from antiphon.core.diagnostic import Diagnostic
 from antiphon.core.events import Event
-from antiphon.core.faults.fault import ProviderFault, internal_fault, protocol_fault
+from antiphon.core.faults.fault import ProviderFault, blocked_fault, internal_fault, protocol_fault
 from antiphon.core.filters.filter import BYPASS, DeltaFilter, FollowUp
 from antiphon.core.filters.markup import filter_whole_answer, make_markup_filters, pass_deltas
 from antiphon.core.items import ReasoningItem
 from antiphon.core.plan.measure_input import measure_input
 from antiphon.core.plan.plan import Plan
 from antiphon.core.response import Response
-from antiphon.core.stream.finish import CANCELLED, map_finish_reason
+from antiphon.core.stream.finish import CANCELLED, FILTERED, map_finish_reason
 from antiphon.core.stream.machine import ResponseMachine
 from antiphon.core.stream.phase import Phase
 from antiphon.core.stream.source import Framer, Source
@@ -163,6 +163,13 @@ class Translation:
     def finishing(self) -> bool:
         """The provider has sent its finish reason; only usage is still worth waiting for."""
         return self.machine.pending_finish is not None
+
+    @property
+    def is_blocked(self) -> bool:
+        """A filter of the provider has ended the response before any output, as far as it came."""
+        if self.is_holding_back or self.machine.has_output:
+            return False
+        return map_finish_reason(self._finish_reason) is FILTERED
 
     @property
     def snapshot(self) -> Response:
@@ -360,9 +367,12 @@ class Translation:
 
     def _is_complete(self, reason: str | None = None) -> bool:
         """Whether the response ended well, by `reason` or the provider's finish reason."""
+        return map_finish_reason(reason or self._finish_reason).status == "completed"
+
+    @property
+    def _finish_reason(self) -> str | None:
         finish = self.machine.pending_finish
-        reason = reason or (finish.reason if finish else None)
-        return map_finish_reason(reason).status == "completed"
+        return None if finish is None else finish.reason
 
     def _conclude(self, events: list[Event]) -> None:
         """End the response, or say what has to be done before."""
@@ -391,7 +401,10 @@ class Translation:
             events += self.machine.complete_answer()
         if response.usage is None and self._plans:
             self._estimate_usage(response)
-        events += self.machine.finish(reason)
+        if self.is_blocked:
+            events += self.machine.fail(blocked_fault(self._finish_reason or ""))
+        else:
+            events += self.machine.finish(reason)
 
     def _estimate_usage(self, response: Response) -> None:
         """Estimate the token counts: the provider sent none."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from operator import methodcaller
+
 import pytest
 
 from antiphon.core.deltas import Delta, Finish, ToolCall
@@ -9,6 +11,7 @@ from tests.support.machines import Document, documents, machine, run
 from tests.support.stream_validator import check
 
 DONE = Finish("tool_calls")
+FAIL = methodcaller("fail", "The line is dead.")
 
 
 def output(*deltas: Delta) -> list[Document]:
@@ -124,3 +127,30 @@ def test_freeform_input_without_an_id_is_announced_at_its_end() -> None:
 def test_a_call_has_the_requested_name_and_namespace() -> None:
     [item] = output(ToolCall(0, "a", "mcp__files__read", "{}"))
     assert (item["name"], item["namespace"]) == ("read", "mcp__files")
+
+
+@pytest.mark.parametrize(
+    ("call", "kind"),
+    [
+        (ToolCall(0, "a", "local_shell", '{"command": ["l'), "function_call"),
+        (ToolCall(0, None, "local_shell", '{"command": ["ls"]}'), "function_call"),
+        (ToolCall(0, None, "freeform", "x = ", "custom"), "custom_tool_call"),
+    ],
+)
+def test_a_call_that_a_failure_cuts_before_its_type_is_certain_is_kept_as_incomplete(
+    call: ToolCall, kind: str
+) -> None:
+    subject = machine()
+    events = documents(
+        subject.start() + subject.feed(call) + subject.tool_end(0, complete=False) + FAIL(subject)
+    )
+    check(events)
+    [item] = events[-1]["response"]["output"]
+    assert (item["type"], item["status"], bool(item["call_id"])) == (kind, "incomplete", True)
+    assert "output_item.done" not in types(events)
+
+
+def test_a_call_that_a_failure_cuts_before_its_name_is_certain_is_left_out() -> None:
+    subject = machine()
+    events = subject.start() + subject.feed(ToolCall(0, "a", "local_sh")) + FAIL(subject)
+    assert documents(events)[-1]["response"]["output"] == []

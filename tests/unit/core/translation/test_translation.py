@@ -7,7 +7,17 @@ from typing import Any
 
 import pytest
 
-from antiphon.core.deltas import Delta, Failure, Finish, Reasoning, Refusal, Start, Text, ToolCall
+from antiphon.core.deltas import (
+    Delta,
+    Failure,
+    Finish,
+    Reasoning,
+    Refusal,
+    Start,
+    Text,
+    ToolCall,
+    Usage,
+)
 from antiphon.core.faults.fault import protocol_fault, timeout_fault
 from antiphon.core.stream.source import Source
 from antiphon.core.translation.translation import Translation
@@ -144,6 +154,30 @@ def test_the_model_is_the_one_that_answers_if_the_request_named_none() -> None:
     )
     [created, _] = documents(translation.feed(b"x"))
     assert created["response"]["model"] == "answering"
+
+
+def test_a_filter_that_leaves_no_output_blocks_the_response() -> None:
+    """{"finishReason": "SAFETY"}, and nothing else: usage may still come."""
+    steps: list[Step] = [[Start("m")], [Finish("SAFETY")], [Usage(7, 0)]]
+    translation = Translation(machine(), Source(ScriptedDialect(ScriptedDecoder(steps))))
+    blocked = [translation.is_blocked]
+    events = []
+    for _ in steps:
+        events += translation.feed(b"x")
+        blocked.append(translation.is_blocked)
+    events += translation.close()
+    assert blocked == [False, False, True, True]
+    fault = translation.fault
+    assert fault is not None
+    assert (fault.type, fault.code, fault.retryable) == ("content_blocked", "SAFETY", False)
+    last = documents(events)[-1]["response"]
+    assert (last["status"], last["usage"]["input_tokens"]) == ("failed", 7)
+
+
+def test_a_filter_leaves_the_output_that_came_before_it() -> None:
+    [*_, last] = answer_whole(Text("Once"), Finish("SAFETY"))
+    assert last["type"] == "response.incomplete"
+    assert last["response"]["output_text"] == "Once"
 
 
 def test_an_empty_stream_fails() -> None:
