@@ -10,6 +10,7 @@ from antiphon.config import AttemptConfig, ProviderConfig
 from tests.support.client_answers import Answer, post_request
 from tests.support.failing_providers import STREAMED_AND_WHOLE
 from tests.support.gateways import replaced, running, settings
+from tests.support.traces import read_trace
 from tests.support.upstream import DONE, Connection, ReceivedRequest, Script, frame, upstream
 
 TOOL = {"type": "function", "name": "look", "parameters": {"type": "object"}}
@@ -151,3 +152,24 @@ async def test_what_a_filter_left_is_an_incomplete_response(tmp_path: Path, stre
     assert (answer.status, answer.response["status"]) == (200, "incomplete")
     assert answer.response["incomplete_details"] == {"reason": "content_filter"}
     assert text_of(answer.response) == "Once"
+
+
+@STREAMED_AND_WHOLE
+async def test_parts_that_clients_do_not_get_are_in_the_diagnostics_and_the_trace(
+    tmp_path: Path, stream: bool
+) -> None:
+    parts = [
+        {"thoughtSummary": "**Plan**"},
+        {"inlineData": {"mimeType": "image/png", "data": "aGk="}},
+        {"text": "Done."},
+    ]
+    script = gemini({"content": {"parts": parts}, "finishReason": "STOP"})
+    answer, _ = await send(
+        tmp_path, script, kind="gemini", stream=stream, reasoning={"summary": "auto"}
+    )
+    reasoning, message = answer.response["output"]
+    assert reasoning["summary"] == [{"type": "summary_text", "text": "**Plan**"}]
+    assert message["content"][0]["text"] == "Done."
+    assert "output.dropped:inlineData" in answer.headers["antiphon-diagnostics"]
+    detail = read_trace(tmp_path / "trace.db", answer.headers["x-request-id"])
+    assert "output.dropped" in [row.code for row in detail.diagnostics]

@@ -176,6 +176,8 @@ class Extra(Struct, frozen=True, tag=True):
 
     kind: str
     payload: Any = None
+    is_output: bool = False
+    """It is a part of the output that no item can carry: a diagnostic tells the client."""
 
 
 Delta: TypeAlias = (

@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -41,6 +42,7 @@ from antiphon.core.deltas import (
     ToolRevision,
     Usage,
 )
+from antiphon.core.diagnostic import Code, Diagnostic, ignored
 from antiphon.core.events import TERMINALS, Created, Event, InProgress
 from antiphon.core.faults.fault import ProviderFault, normalize_code
 from antiphon.core.faults.messages import describe
@@ -301,8 +303,12 @@ class ResponseMachine:
         return []
 
     def ignore(self, delta: Start | Extra) -> list[Event]:
-        """Accept a delta that has no output: the translation and the trace read these."""
+        """Accept a delta that no item can carry; one that is output is reported."""
         self._expect_output("delta")
+        if isinstance(delta, Extra) and delta.is_output:
+            diagnostic = _report_dropped(delta.kind)
+            if diagnostic not in self.diagnostics:
+                self.diagnostics.append(diagnostic)
         return []
 
     def _failure(self, delta: Failure) -> list[Event]:
@@ -408,6 +414,20 @@ class ResponseMachine:
     def _expect_progress(self, method: str) -> None:
         if self.phase is not Phase.IN_PROGRESS:
             raise transition_error(self.phase, method)
+
+
+_KIND_SHAPED = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
+
+
+def _report_dropped(kind: str) -> Diagnostic:
+    """Report output that the response cannot carry. A kind may be any text of a provider: it is
+    shown only if it is shaped like a name."""
+    shown = kind if _KIND_SHAPED.fullmatch(kind) else "part"
+    message = (
+        f"The provider sent output of the kind `{shown}`, which no item of a response can carry; it"
+        " is left out."
+    )
+    return ignored(Code.OUTPUT_DROPPED, "output", message, shown)
 
 
 # A table, so that the cost of a delta does not depend on its type.

@@ -121,7 +121,7 @@ class GeminiDecoder:
 
     def _read_candidate(self, index: int, candidate: Any) -> Iterator[Delta]:
         if not isinstance(candidate, dict) or candidate.get("index", index):
-            yield Extra("candidate", candidate)
+            yield Extra("candidate", candidate, is_output=True)
             return
         content = candidate.get("content")
         parts = content.get("parts") if isinstance(content, dict) else None
@@ -139,6 +139,13 @@ class GeminiDecoder:
 
     def _read_part(self, part: Any) -> Iterator[Delta]:
         match part:
+            # {"thoughtSummary": "**Planning**", "text": "…"}: a summary beside the part itself
+            case {"thoughtSummary": str(summary)}:
+                rest = {name: part[name] for name in part if name != "thoughtSummary"}
+                if summary and summary != rest.get("text"):
+                    self._run.end()
+                    yield Reasoning(summary, "summary")
+                yield from self._read_part(rest)
             # {"functionCall": {"name": "look", "args": {}}, "thoughtSignature": "c2ln"}
             case {"functionCall": dict(call)}:
                 for delta in self._calls.feed(call, nonempty_string(part.get("thoughtSignature"))):
@@ -177,10 +184,10 @@ class GeminiDecoder:
         `{"executableCode": {"language": "PYTHON", "code": "1"}, "thoughtSignature": "Y29k"}`
         """
         if not isinstance(part, dict):
-            yield Extra("part", part)
+            yield Extra("part", part, is_output=True)
             return
         kind = next((name for name in (*_ECHOED, *_MEDIA) if name in part), "part")
-        yield Extra(kind, part.get(kind, part))
+        yield Extra(kind, part.get(kind, part), is_output=kind not in _ECHOED)
         if kind in _ECHOED or (part.get("thoughtSignature") and kind not in _MEDIA):
             yield self._echo(part)
 

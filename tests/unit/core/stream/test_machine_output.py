@@ -257,3 +257,17 @@ def test_a_phase_label_applies_to_the_next_message_only() -> None:
     [*_, last] = documents(subject.finish("stop"))
     labels = [item.get("phase") for item in last["response"]["output"]]
     assert labels == ["commentary", None, None, None]
+
+
+def test_output_that_clients_do_not_get_is_reported_once_for_each_kind() -> None:
+    subject = machine()
+    subject.start()
+    for kind in ("inlineData", "inlineData", "a kind with <b>words</b>"):
+        assert subject.feed(Extra(kind, {"data": "secret"}, is_output=True)) == []
+    assert subject.feed(Extra("groundingMetadata", {})) == []
+    found = [(each.code, each.decision, each.subject) for each in subject.diagnostics]
+    assert found == [
+        ("output.dropped", "ignored", "inlineData"),
+        ("output.dropped", "ignored", "part"),
+    ]
+    assert "secret" not in subject.diagnostics[0].message

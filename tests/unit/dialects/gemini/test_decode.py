@@ -57,12 +57,25 @@ IMAGE = {"inlineData": {"mimeType": "image/png", "data": "AAAA"}}
         ([call()], [ToolCall(0, None, "f", "{}"), ToolEnd(0)]),
         ([call(args=None, id="")], [ToolCall(0, None, "f", "{}"), ToolEnd(0)]),
         ([call(args={"é": [1]}, id="x")], [ToolCall(0, "x", "f", '{"é":[1]}'), ToolEnd(0)]),
-        ([IMAGE], [Extra("inlineData", IMAGE["inlineData"])]),
-        ([IMAGE | SIGNED], [Extra("inlineData", IMAGE["inlineData"])]),
-        ([{"hologram": 1}], [Extra("part", {"hologram": 1})]),
-        ([{"text": 5}], [Extra("part", {"text": 5})]),
-        ([{"functionCall": "odd"}], [Extra("part", {"functionCall": "odd"})]),
-        (["odd"], [Extra("part", "odd")]),
+        ([IMAGE], [Extra("inlineData", IMAGE["inlineData"], is_output=True)]),
+        ([IMAGE | SIGNED], [Extra("inlineData", IMAGE["inlineData"], is_output=True)]),
+        ([{"hologram": 1}], [Extra("part", {"hologram": 1}, is_output=True)]),
+        ([{"text": 5}], [Extra("part", {"text": 5}, is_output=True)]),
+        ([{"functionCall": "odd"}], [Extra("part", {"functionCall": "odd"}, is_output=True)]),
+        ([{"thoughtSummary": "**Plan**"}], [Reasoning("**Plan**", "summary")]),
+        (
+            [{"text": "a", "thoughtSummary": "**Plan**"}],
+            [Reasoning("**Plan**", "summary"), Text("a")],
+        ),
+        (
+            [{"text": "**Plan**", "thought": True, "thoughtSummary": "**Plan**"}],
+            [Reasoning("**Plan**", "summary")],
+        ),
+        (
+            [{"thoughtSummary": {"odd": 1}}],
+            [Extra("part", {"thoughtSummary": {"odd": 1}}, is_output=True)],
+        ),
+        (["odd"], [Extra("part", "odd", is_output=True)]),
     ],
 )
 def test_parts_become_deltas_in_their_order(parts: list[object], expected: list[Delta]) -> None:
@@ -145,7 +158,7 @@ def test_parts_of_server_side_tools_are_echoed_and_not_emitted_as_calls() -> Non
 
 def test_an_unknown_part_with_a_signature_is_echoed() -> None:
     part = {"hologram": 1, **SIGNED}
-    assert decode_parts(part) == [Extra("part", part), echo(part)]
+    assert decode_parts(part) == [Extra("part", part, is_output=True), echo(part)]
 
 
 # --- candidates -----------------------------------------------------------------------------------
@@ -156,14 +169,14 @@ def test_only_the_first_candidate_is_decoded() -> None:
     first = {"content": {"parts": [text("a")]}, "index": 0}
     assert feed({"candidates": [first, second]}, {"candidates": [second]}) == [
         Text("a"),
-        Extra("candidate", second),
-        Extra("candidate", second),
+        Extra("candidate", second, is_output=True),
+        Extra("candidate", second, is_output=True),
     ]
 
 
 def test_candidates_without_an_index_are_numbered_by_position() -> None:
     both = [{"content": {"parts": [text(word)]}} for word in "ab"]
-    assert feed({"candidates": both}) == [Text("a"), Extra("candidate", both[1])]
+    assert feed({"candidates": both}) == [Text("a"), Extra("candidate", both[1], is_output=True)]
 
 
 @pytest.mark.parametrize(
@@ -180,7 +193,7 @@ def test_a_chunk_without_candidates_gives_no_deltas(odd: Document) -> None:
 
 
 def test_a_candidate_that_is_not_an_object_becomes_an_extra() -> None:
-    assert feed({"candidates": [5]}) == [Extra("candidate", 5)]
+    assert feed({"candidates": [5]}) == [Extra("candidate", 5, is_output=True)]
 
 
 def test_metadata_of_a_candidate_becomes_extras() -> None:
