@@ -321,3 +321,22 @@ async def test_the_lock_of_a_response_goes_to_whoever_runs_it(
     clock.now += 50
     assert await store.conversations.lock("conv_1", "r2", "accepts") is True
     assert token == FIRST_TOKEN
+
+
+async def test_items_of_conversations_are_loaded_by_their_ids_for_references(
+    backend: Backend, clock: Clock
+) -> None:
+    store = await backend.open(ttl_s=10)
+    await store.conversations.create(conversation(client="me"), [item("i1"), item("both", "mine")])
+    await store.conversations.append_items("conv_1", [item("i2")], client="me")
+    await store.conversations.create(conversation("conv_2"), [item("i3")])
+    said = [{"type": "message", "id": "both", "role": "assistant", "content": []}]
+    await store.save(turn("r1", output=said, client="me"))
+    wanted = {"i1", "i2", "i3", "both", "no", "\ud800"}
+    found = await store.load_items(wanted, client="me")
+    assert found == {"i1": item("i1"), "i2": item("i2"), "i3": item("i3"), "both": said[0]}
+    assert await store.load_items(wanted, client="them") == {"i3": item("i3")}
+    await store.conversations.delete_item("conv_1", "i1", client="me")
+    assert (await store.load_items({"i1", "i2"}, client="me")).keys() == {"i2"}
+    clock.now += 11
+    assert await store.load_items(wanted, client="me") == {}

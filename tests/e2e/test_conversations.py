@@ -296,3 +296,24 @@ async def test_a_response_that_fails_before_its_output_releases_the_conversation
                     model="up/m", input="x", conversation=conversation.id, stream=stream
                 )
         assert len(setup.upstream.requests) == 3
+
+
+async def test_an_item_that_was_put_into_a_conversation_can_be_referred_to(tmp_path: Path) -> None:
+    async with checked_gateway(tmp_path, send_frames(HELLO_WORLD)) as setup:
+        base, http = f"{setup.gateway.base_url}/conversations", setup.gateway.client
+        first, second = ({"role": "user", "content": text} for text in ("Remember 7.", "And 9."))
+        async with http.post(base, json={"items": [first]}) as response:
+            url = f"{base}/{(await response.json())['id']}"
+        async with http.post(f"{url}/items", json={"items": [second]}) as response:
+            assert response.status == 200
+        async with http.get(f"{url}/items?order=asc") as response:
+            ids = [item["id"] for item in (await response.json())["data"]]
+        references = [{"type": "item_reference", "id": id} for id in ids]
+        asked = {"role": "user", "content": "Which numbers?"}
+        await setup.gateway.stream({"model": "up/m", "input": [*references, asked]})
+        sent = setup.upstream.requests[-1].body["messages"]
+        texts = [message["content"] for message in sent]
+        assert [text for text in ("Remember 7.", "And 9.") if text in str(texts)] == [
+            "Remember 7.",
+            "And 9.",
+        ]

@@ -2,6 +2,7 @@
 
 A client that relies on stored turns sends `{"type": "item_reference", "id": …}` instead of an
 item. Each reference is replaced by exactly one item, so that indexes into `input` stay the same.
+Items of turns are found first, then those that were put into a conversation.
 An input item that was sent without an id may be referenced by the id that it has in lists. A
 reference to an unknown id rejects the request: without the item it would have another meaning. A
 reasoning item that has an id but no `encrypted_content` counts as a reference, too, but may stay
@@ -149,7 +150,8 @@ def _has_own_id(item: Document) -> bool:
 
 
 class ItemCollector:
-    """Items of stored turns, decoded without the rest of each turn, up to `MAX_BYTES`."""
+    """Items of stored turns, decoded without the rest of each turn, and those of conversations, up
+    to `MAX_BYTES`."""
 
     def __init__(self) -> None:
         self.items: dict[str, Document] = {}
@@ -158,8 +160,11 @@ class ItemCollector:
     def add(self, body: bytes, wanted: Mapping[str, ItemLocation]) -> None:
         turn = decode_raw_items(body)
         for id, (is_input, position) in wanted.items():
-            item = bytes((turn.input if is_input else turn.output)[position])
-            self._bytes_left -= len(item)
-            if self._bytes_left < 0:
-                raise _references_too_large()
-            self.items[id] = msgspec.json.decode(item)
+            self.add_item(id, bytes((turn.input if is_input else turn.output)[position]))
+
+    def add_item(self, id: str, item: bytes) -> None:
+        """Add an item that is stored by itself, in a conversation."""
+        self._bytes_left -= len(item)
+        if self._bytes_left < 0:
+            raise _references_too_large()
+        self.items[id] = msgspec.json.decode(item)

@@ -381,4 +381,6 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     (_BEGIN_ONCE,),
     (_RUN_OWNER,),
     (CALL_STATE_TABLE,),
+    # Items are referred to by their ids alone.
+    ("CREATE INDEX conversation_item_reference ON conversation_item (id)",),
 )

@@ -77,6 +77,16 @@ _ITEMS = f"""
         ORDER BY item.is_input, item.turn DESC LIMIT 1
     ) AS place
 """
+_CONVERSATION_ITEMS = """
+    SELECT wanted.id, found.body
+    FROM unnest($1::text[]) AS wanted (id) CROSS JOIN LATERAL (
+        SELECT item.body FROM conversation_item AS item
+        JOIN conversation ON conversation.seq = item.conversation
+        WHERE item.id = wanted.id AND conversation.owner IN ('', $2)
+            AND (conversation.expires_at IS NULL OR conversation.expires_at > $3)
+        ORDER BY item.seq DESC LIMIT 1
+    ) AS found
+"""
 _BODY = "SELECT seq, body FROM turn WHERE seq = ANY ($1)"
 _BODIES = 50  # turns whose bodies are in memory at a time
 _RENEW = "UPDATE turn SET expires_at = $1 WHERE id = ANY ($2)"
@@ -244,6 +254,10 @@ class PostgresStore:
         for first in range(0, len(seqs), _BODIES):
             for row in await self._connections.fetch(_BODY, seqs[first : first + _BODIES]):
                 add = partial(collector.add, row["body"], wanted[row["seq"]])
+                await self._decoding.run(add, len(row["body"]))
+        if missing := [text for text, id in ids.items() if id not in collector.items]:
+            for row in await self._connections.fetch(_CONVERSATION_ITEMS, missing, *key[1:]):
+                add = partial(collector.add_item, ids[row["id"]], row["body"])
                 await self._decoding.run(add, len(row["body"]))
         return collector.items
 

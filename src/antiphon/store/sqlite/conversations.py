@@ -37,6 +37,13 @@ _ADD_ITEM = """
     ON CONFLICT (conversation, id) DO NOTHING
 """
 _ITEM = "SELECT seq, body FROM conversation_item WHERE conversation = ? AND id = ?"
+FIND_CONVERSATION_ITEM = """
+    SELECT conversation_item.body FROM conversation_item
+    JOIN conversation ON conversation.seq = conversation_item.conversation
+    WHERE conversation_item.id = :id AND owner IN ('', :client)
+        AND (expires_at IS NULL OR expires_at > :now)
+    ORDER BY conversation_item.seq DESC LIMIT 1
+"""
 _LIST = f"""
     SELECT seq, {SIZE} FROM conversation_item
     WHERE conversation = :conversation AND seq {{}} :after ORDER BY seq {{}} LIMIT :limit

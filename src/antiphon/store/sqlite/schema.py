@@ -171,6 +171,8 @@ SCHEMA = DatabaseSchema(
             "CREATE INDEX run_waiting ON run (owner, turn) WHERE status = 'queued'",
         ),
         CALL_STATE_MIGRATION,
+        # Items are referred to by their ids alone.
+        ("CREATE INDEX conversation_item_reference ON conversation_item (id)",),
     ),
 )
 

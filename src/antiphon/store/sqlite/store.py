@@ -20,7 +20,7 @@ from antiphon.store.chain import check_finished, decode_chain, max_links, measur
 from antiphon.store.item_references import ItemCollector, ItemLocation, locate_items
 from antiphon.store.sqlite.access import Bodies, FileAccess, SQLiteAccess, decompress
 from antiphon.store.sqlite.call_states import SQLiteCallStates
-from antiphon.store.sqlite.conversations import SQLiteConversations
+from antiphon.store.sqlite.conversations import FIND_CONVERSATION_ITEM, SQLiteConversations
 from antiphon.store.sqlite.file import WatchedConnection, connect, snapshot
 from antiphon.store.sqlite.lock import disable_waiting
 from antiphon.store.sqlite.memory import MemoryAccess, MemoryRetention, bound_limits
@@ -243,6 +243,12 @@ class SQLiteStore:
                 for seq, locations in wanted.items():
                     (body,) = connection.execute(_BODY, (seq,)).fetchone()
                     collector.add(decompress(body), locations)
+                for id in ids:
+                    if id not in collector.items:
+                        for (body,) in connection.execute(
+                            FIND_CONVERSATION_ITEM, {"id": id, **key}
+                        ):
+                            collector.add_item(id, decompress(body))
             return collector.items
 
         return await self._access.read(job)
