@@ -38,6 +38,7 @@ STATEMENTS = {
     "delete a turn": (store._DELETE, KEY),
     "read a chain": (store._CHAIN, f"{KEY}, 10, 1000"),
     "find items": (store._ITEMS, "ARRAY['i7'], 'o7', 1"),
+    "find items of conversations": (store._CONVERSATION_ITEMS, "ARRAY['m1'], 'o7', 1"),
     "read turns": (store._BODY, "ARRAY[7]::bigint[]"),
     "renew turns": (store._RENEW, "1, ARRAY['r7']"),
     "claim queued runs": (runs._NEXT, "10"),
