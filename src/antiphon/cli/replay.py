@@ -12,12 +12,10 @@ import msgspec
 from rich.text import Text
 
 from antiphon.cli.terminal import is_terminal, make_console, write_json_lines
-from antiphon.core.capabilities import Capabilities
 from antiphon.core.client_profile import OTHER, PROFILES
 from antiphon.errors import UnreadableFile
 from antiphon.library.replay import detect_dialect, replay
 from antiphon.providers.dialect_plugins import dialect_names
-from antiphon.providers.registry import SPECS
 from antiphon.stages.printable import printable
 
 _STYLES: Mapping[str, str] = {
@@ -76,7 +74,6 @@ def run(args: argparse.Namespace) -> int:
         data,
         dialect=args.dialect or detect_dialect(data),
         request=request,
-        capabilities=_find_capabilities(request.get("model")),
         client=args.client,
     )
     write_events(events)
@@ -107,12 +104,6 @@ def _read_request(name: str) -> dict[str, Any]:
         return msgspec.json.decode(_read_bytes(name), type=dict[str, Any])
     except msgspec.MsgspecError as error:
         raise UnreadableFile(f"{name} is not a request body: {error}") from error
-
-
-def _find_capabilities(model: object) -> Capabilities | None:
-    """Find what the model in a request supports, in the data of the provider that it names."""
-    provider, _, name = model.partition("/") if isinstance(model, str) else ("", "", "")
-    return SPECS[provider].capabilities_of(name) if provider in SPECS and name else None
 
 
 def _format_event(event: Mapping[str, Any]) -> Text:

@@ -55,6 +55,7 @@ class Code(StrEnum):
     CALL_STATE_LOST = "call.state_lost"
     ANSWER_REMINDED = "answer.reminded"
     ANSWER_EMPTY = "answer.empty"
+    STATE_DROPPED = "state.dropped"
     OUTPUT_DROPPED = "output.dropped"
     USAGE_ESTIMATED = "usage.estimated"
     SEARCH_LIMITED = "search.limited"

@@ -178,7 +178,7 @@ class Answer:
     def read_whole(self, body: bytes) -> list[Event]:
         """Read a whole body. Some servers stream although a whole answer was requested."""
         body, translation = self._trace.raw.feed(body), self.translation
-        if body.lstrip().startswith(b"{"):
+        if body.lstrip().startswith((b"{", b"[")):
             return translation.feed_whole(body)
         return translation.feed(body) + translation.close()
 

@@ -13,10 +13,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from msgspec import structs
+
 from antiphon.core.capabilities import Capabilities
 from antiphon.core.client_profile import OTHER
 from antiphon.core.events import Event
 from antiphon.core.items import Document
+from antiphon.core.plan.hosted_tools import family
+from antiphon.core.plan.parse_tool import DECLARED_TYPES
 from antiphon.core.response import Response
 from antiphon.core.stream.machine import ResponseMachine
 from antiphon.core.stream.numbered_ids import number_ids
@@ -27,6 +31,7 @@ from antiphon.dialects.dialect import Dialect, Framer
 from antiphon.dialects.responses.render import event_to_dict
 from antiphon.framing.ndjson import NDJSONDecoder
 from antiphon.providers.dialect_plugins import find_dialect
+from antiphon.providers.registry import known_specs
 from antiphon.providers.spec import Spec
 
 if TYPE_CHECKING:
@@ -64,18 +69,21 @@ def replay(
 
     `data` is a stream or a complete JSON body. `format` is the format of the client. `request` is
     the client's request (in Responses it has an `input`), or the native request to the provider.
-    `cuts` are the byte offsets of chunk boundaries. With a client's request, `capabilities` are
-    those of the model, and `client` is the name of the client's profile. The history before
-    `previous_response_id` is not known, and an answer that took several requests is replayed as far
-    as its first one.
+    `cuts` are the byte offsets of chunk boundaries. With a client's request, `client` is the name
+    of the client's profile, and `capabilities` are those of the model; by default those in the data
+    of the provider that `model` names (`PROVIDER/MODEL`), with the hosted tools of the request.
+
+    Not reproduced: the history before `previous_response_id`; what followed the first request of an
+    answer that took several (searches and corrections by the gateway); how a connection broke, as
+    the bytes do not say it; and the HTTP status of a failure before any output, which is a
+    `response.failed` here.
 
     Raises `InvalidRequest` for a client's request that the gateway would reject.
     """
     request = request or {}
     spoken = find_dialect(dialect)
     if "input" in request or (request and format != "responses"):
-        known = capabilities or Capabilities()
-        return _translate(data, dialect, request, cuts, known, client, format)
+        return _translate(data, dialect, request, cuts, capabilities, client, format)
     events = _replay_stream(data, spoken, request, cuts)
     if format == "responses":
         return [event_to_dict(event, number) for number, event in enumerate(events)]
@@ -95,21 +103,50 @@ def _translate(
     dialect: str,
     request: Mapping[str, Any],
     cuts: Iterable[int],
-    capabilities: Capabilities,
+    capabilities: Capabilities | None,
     client: str,
     format: Format,
 ) -> list[Document]:
     # Imported late: it loads cryptography and grammars.
     from antiphon.library.translator import ReplayTranslator
 
-    provider, _, model = str(request.get("model") or "").rpartition("/")
-    spec = Spec(name=provider, title=provider, dialect=dialect, capabilities=capabilities)
-
+    spec, model = _find_provider(request, dialect, capabilities)
     translator = ReplayTranslator(request, provider=spec, model=model, client=client, format=format)
     if _is_complete_body(data, find_dialect(dialect).framer()):
         return translator.feed_whole(data)
     events = [event for chunk in _split_at(data, cuts) for event in translator.feed(chunk)]
     return events + translator.close()
+
+
+def _find_provider(
+    request: Mapping[str, Any], dialect: str, capabilities: Capabilities | None
+) -> tuple[Spec, str]:
+    """Find the provider that `model` names, and its own name of the model."""
+    name, slash, model = str(request.get("model") or "").partition("/")
+    if not slash:  # a name of the gateway's own, or of the provider that was recorded
+        name, model = dialect, name
+    spec = known_specs().get(name)
+    if spec is None or spec.dialect != dialect:
+        spec = Spec(name=name, title=name, dialect=dialect)
+    if capabilities is None:
+        capabilities = _with_hosted_tools(spec.capabilities_of(model), request)
+    return structs.replace(spec, capabilities=capabilities, models=()), model
+
+
+def _with_hosted_tools(capabilities: Capabilities, request: Mapping[str, Any]) -> Capabilities:
+    """Return the capabilities of a model that ran the hosted tools of a recorded request."""
+    tools = request.get("tools")
+    kinds = {
+        family(tool["type"])
+        for tool in (tools if isinstance(tools, list) else ())
+        if isinstance(tool, dict) and isinstance(tool.get("type"), str)
+    }
+    search = capabilities.web_search
+    return structs.replace(
+        capabilities,
+        hosted_tools=capabilities.hosted_tools | (kinds - DECLARED_TYPES),
+        web_search="native" if search == "none" and "web_search" in kinds else search,
+    )
 
 
 def _replay_stream(

@@ -2,25 +2,27 @@
 
 It makes the provider's request from that of a client in any of its formats, and the events of this
 format from the bytes of the provider's answer. The caller sends and receives these bytes with an
-HTTP client of its choice. Nothing here reads a clock, a file, the environment or a source of
-randomness.
+HTTP client of its choice. Nothing here reads a clock, a file or the environment, and nothing is
+random but the nonces of capsules, unless the caller hands in these as well.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 from msgspec import Struct
 
 from antiphon.config import suggest
-from antiphon.core.client_profile import OTHER, PROFILES
+from antiphon.core.client_profile import OTHER, PROFILES, Profile
 from antiphon.core.diagnostic import Diagnostic
 from antiphon.core.events import Event
-from antiphon.core.faults.fault import protocol_fault
-from antiphon.core.history.capsule import Opened, Unopened
+from antiphon.core.faults.fault import connection_fault, protocol_fault
+from antiphon.core.history.capsule import Opened, Sealer, Unopened
+from antiphon.core.plan.hosted_tools import REFUSE, HostedToolPolicy
 from antiphon.core.plan.next_round import FinishedRound, plan_next_round
 from antiphon.core.plan.plan import Plan
 from antiphon.core.plan.planner import ModelTarget, PlanInputs, Planner
@@ -53,8 +55,18 @@ class OutboundRequest(Struct, frozen=True, kw_only=True):
     body: bytes
 
 
+class Capsules:
+    """Seals and opens the capsules of one owner."""
+
+    def __init__(self, sealer: Sealer, owner: str) -> None:
+        self.seal = partial(sealer.seal, owner)
+        self.open = partial(sealer.open, owner)
+
+
 class Translator:
     """One response: `outbound` is the request to send, `feed` and `close` take its answer."""
+
+    _hosted_tools: ClassVar[HostedToolPolicy] = REFUSE
 
     def __init__(
         self,
@@ -68,6 +80,9 @@ class Translator:
         format: Format = "responses",
         new_id: Callable[[str], str] | None = None,
         now: Callable[[], int] = lambda: 0,
+        capsule_keys: Sequence[str] = (),
+        owner: str = "",
+        new_nonce: Callable[[int], bytes] = os.urandom,
     ) -> None:
         """`request` is the request as a client of the format `format` sent it, `provider` the name
         of a provider or its data, `model` the provider's name of the model, if it differs.
@@ -75,30 +90,49 @@ class Translator:
 
         By default, ids are numbered and times are 0. With `follow_ups`, an answer that should be
         corrected leaves the response open: `outbound` is the next request then.
+
+        What a provider needs again in the next turn (signatures, encrypted reasoning) is sealed
+        into `encrypted_content` with the first of `capsule_keys` and opened with any of them, for
+        the same `owner` only. Without a key it is left out, with the diagnostic `state.dropped`.
+        `new_nonce` returns random bytes that are never the same again.
         """
         dialect = find_format(format)
         self._request = dialect.parse(decode_body(msgspec.json.encode(request)))
         self._spec = provider if isinstance(provider, Spec) else _find_spec(provider)
         self._dialect = make_dialect(self._spec)
         self._follow_ups = follow_ups
-        self._profile = PROFILES.get(client, OTHER)
+        self._capsules = (
+            Capsules(Sealer(capsule_keys, new_nonce=new_nonce, now=now), owner)
+            if capsule_keys
+            else None
+        )
+        profile = PROFILES.get(client, OTHER)
         self._plan = self._make_plan(history, model or self._request.model)
         self._source = self._make_source()
-        self._translation = self._make_translation(new_id or number_ids(), now)
-        self._pipeline = Pipeline(answer_stages(self._plan, self._profile))
-        self._rendered = RenderedDocuments(dialect, self._request, self._profile)
+        self._translation = self._make_translation(new_id or number_ids(), now, profile)
+        self._pipeline = Pipeline(answer_stages(self._plan, profile))
+        self._rendered = RenderedDocuments(dialect, self._request, profile)
         self._response: Response | None = None
         self._outbound: OutboundRequest | None = None
 
     def _make_plan(self, history: Sequence[Mapping[str, Any]], model: str) -> Plan:
         name = self._spec.name
         target = ModelTarget(name, model, self._spec.capabilities_of(model), issuer=name)
-        inputs = PlanInputs(history=[*map(dict, history)], unseal=_open_nothing)
+        inputs = PlanInputs(
+            history=[*map(dict, history)],
+            unseal=self._open_capsule,
+            hosted_tools=self._hosted_tools,
+        )
         return Planner(self._request, inputs).plan(target)
 
     def _make_seal(self) -> Seal | None:
         """Make what turns a provider's state into `encrypted_content`; None: state is dropped."""
-        return None
+        if self._capsules is None:
+            return None
+        return partial(self._capsules.seal, self._plan.provider, self._plan.model)
+
+    def _open_capsule(self, sealed: str) -> Opened:
+        return Unopened.UNKNOWN_KEY if self._capsules is None else self._capsules.open(sealed)
 
     def _make_source(self) -> Source:
         return Source(
@@ -109,20 +143,22 @@ class Translator:
         )
 
     def _make_translation(
-        self, new_id: Callable[[str], str], now: Callable[[], int]
+        self, new_id: Callable[[str], str], now: Callable[[], int], profile: Profile
     ) -> Translation:
         response = create_response(
             self._request, response_id=new_id("resp"), created_at=now(), used=self._plan.used
         )
-        return make_translation(
+        translation = make_translation(
             self._plan,
             self._source,
             response,
             new_id=new_id,
             now=now,
-            profile=self._profile,
+            profile=profile,
             reminders=self._follow_ups,
         )
+        translation.note_request(self._plan)
+        return translation
 
     @property
     def outbound(self) -> OutboundRequest:
@@ -161,7 +197,7 @@ class Translator:
 
     def fail(self, message: str) -> list[dict[str, Any]]:
         """End the response with an error: the connection to the provider broke."""
-        return self._release(self._translation.connection_lost(protocol_fault(message)))
+        return self._release(self._translation.connection_lost(connection_fault(message)))
 
     def _encode(self) -> OutboundRequest:
         outbound = self._dialect.encode(self._plan, stream=self._request.stream)
@@ -175,7 +211,9 @@ class Translator:
         if isinstance(wanted, Round) and self._follow_ups:
             self._begin_round(wanted)
             return []
-        if isinstance(wanted, Search | Round):  # a gateway would have searched, or asked again
+        if isinstance(wanted, Round):  # a gateway would have asked again
+            translation.begin_round()
+        if isinstance(wanted, Search | Round):
             return translation.give_up_round(protocol_fault("no further request was made"))
         return []
 
@@ -184,7 +222,8 @@ class Translator:
         self._translation.read_from(self._source)
         finished = FinishedRound(wanted.items, wanted.follow_up)
         issuer = self._plan.provider
-        self._plan = plan_next_round(self._plan, finished, issuer=issuer, unseal=_open_nothing)
+        self._plan = plan_next_round(self._plan, finished, issuer=issuer, unseal=self._open_capsule)
+        self._translation.note_request(self._plan)
         self._outbound = None  # another one is made from the new plan
 
     def _release(self, events: list[Event]) -> list[dict[str, Any]]:
@@ -200,7 +239,9 @@ class Translator:
 
 class ReplayTranslator(Translator):
     """Translates a recorded answer as a gateway did that sealed the provider's state: the items
-    that carry the state are kept, as items."""
+    that carry the state are kept, as items. A tool that nothing here could run was not refused."""
+
+    _hosted_tools = HostedToolPolicy(unavailable="ignore")
 
     def _make_seal(self) -> Seal:
         return lambda states, text: SEALED
@@ -213,8 +254,3 @@ def _find_spec(provider: str) -> Spec:
             f"The provider {provider!r} is unknown; {suggest(provider, specs)}.", param="provider"
         )
     return specs[provider]
-
-
-def _open_nothing(sealed: str) -> Opened:
-    """Open no capsule: a translator has no keys."""
-    return Unopened.UNKNOWN_KEY

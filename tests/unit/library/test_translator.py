@@ -116,3 +116,103 @@ def test_diagnostics_tell_what_was_dropped() -> None:
 def test_an_unknown_provider_is_named() -> None:
     with pytest.raises(antiphon.InvalidRequest, match="'depseek' is unknown; did you mean"):
         antiphon.Translator(REQUEST, provider="depseek")
+
+
+TOOL = {"type": "function", "name": "look", "parameters": {"type": "object"}}
+CLAUDE = {
+    "type": "message",
+    "model": "claude-sonnet-4-5",
+    "content": [
+        {"type": "thinking", "thinking": "Hm.", "signature": "c2ln"},
+        {"type": "tool_use", "id": "toolu_1", "name": "look", "input": {}},
+    ],
+    "stop_reason": "tool_use",
+}
+GEMINI = {
+    "candidates": [
+        {
+            "content": {
+                "parts": [
+                    {"functionCall": {"name": "look", "args": {}}, "thoughtSignature": "c2ln"}
+                ]
+            },
+            "finishReason": "STOP",
+        }
+    ]
+}
+
+
+def second_turn(provider: str, model: str, said: dict[str, Any], **options: Any) -> tuple[Any, Any]:
+    """Two turns of a thread with a tool call; return the second request, and both translators."""
+    request = {
+        "model": model,
+        "input": "Hi",
+        "tools": [TOOL],
+        "reasoning": {"effort": "medium"},
+        "store": False,
+    }
+    first = antiphon.Translator(request, provider=provider, **options)
+    first.feed_whole(json.dumps(said).encode())
+    output = first.response["output"]
+    [call] = [item for item in output if item["type"] == "function_call"]
+    result = {"type": "function_call_output", "call_id": call["call_id"], "output": "rain"}
+    asked = {"type": "message", "role": "user", "content": "Hi"}
+    second = antiphon.Translator(
+        {**request, "input": [asked, *output, result]}, provider=provider, **options
+    )
+    return json.loads(second.outbound.body), (first, second)
+
+
+def codes(translator: antiphon.Translator) -> list[str]:
+    return [diagnostic["code"] for diagnostic in translator.diagnostics]
+
+
+def test_with_a_key_the_state_of_a_provider_comes_back_in_the_next_turn() -> None:
+    keys = {"capsule_keys": ["a key that only tests use"]}
+    body, translators = second_turn("anthropic", "claude-sonnet-4-5", CLAUDE, **keys)
+    assert body["thinking"]["type"] == "enabled"
+    [thinking, _] = body["messages"][1]["content"]
+    assert thinking == {"type": "thinking", "thinking": "Hm.", "signature": "c2ln"}
+    assert [codes(each) for each in translators] == [["usage.estimated"], []]
+    body, _ = second_turn("gemini", "gemini-3-pro-preview", GEMINI, **keys)
+    assert body["contents"][1]["parts"][0]["thoughtSignature"] == "c2ln"
+
+
+def test_without_a_key_the_loss_of_state_is_reported() -> None:
+    for provider, model, said in (
+        ("anthropic", "claude-sonnet-4-5", CLAUDE),
+        ("gemini", "gemini-3-pro-preview", GEMINI),
+    ):
+        body, (first, _) = second_turn(provider, model, said)
+        assert "c2ln" not in json.dumps(body)
+        assert "state.dropped" in codes(first)
+
+
+def test_a_capsule_belongs_to_its_owner_and_nonces_may_be_given() -> None:
+    request = {"model": "claude-sonnet-4-5", "input": "Hi", "reasoning": {"effort": "medium"}}
+    nonces: list[int] = []
+
+    def new_nonce(count: int) -> bytes:
+        nonces.append(count)
+        return bytes(count)
+
+    def translate(owner: str, given: Any) -> antiphon.Translator:
+        return antiphon.Translator(
+            {**request, "input": given},
+            provider="anthropic",
+            capsule_keys=["k"],
+            owner=owner,
+            new_nonce=new_nonce,
+        )
+
+    first = translate("me", "Hi")
+    content = [CLAUDE["content"][0], {"type": "text", "text": "Rain."}]
+    first.feed_whole(json.dumps({**CLAUDE, "content": content, "stop_reason": "end_turn"}).encode())
+    assert nonces == [12]
+    again = [
+        {"role": "user", "content": "Hi"},
+        *first.response["output"],
+        {"role": "user", "content": "And?"},
+    ]
+    assert "capsule.unused" not in codes(translate("me", again))
+    assert "c2ln" not in json.dumps(json.loads(translate("them", again).outbound.body))

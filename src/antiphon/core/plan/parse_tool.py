@@ -408,3 +408,5 @@ _PARSERS: Mapping[str, Callable[[JSONObject, str], ToolOffer]] = {
     "tool_search": _parse_tool_search,
     **dict.fromkeys(_BUILT_IN, _parse_built_in),
 }
+DECLARED_TYPES = frozenset(_PARSERS)
+"""Types of tools that the client runs: they are declared to the provider."""

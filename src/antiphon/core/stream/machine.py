@@ -189,6 +189,8 @@ class ResponseMachine:
         """Collect provider state; it is sealed into the `encrypted_content` of a reasoning item."""
         self._expect_output("reasoning state")
         if self._seal is None:
+            if _STATE_DROPPED not in self.diagnostics:
+                self.diagnostics.append(_STATE_DROPPED)
             return []
         tail = self._sequencer.tail
         if isinstance(tail, ReasoningBlock):
@@ -416,6 +418,13 @@ class ResponseMachine:
             raise transition_error(self.phase, method)
 
 
+_STATE_DROPPED = ignored(
+    Code.STATE_DROPPED,
+    "output",
+    "The provider's state for the next turn (signatures, encrypted reasoning) is left out: there is"
+    " no key to seal it with.",
+    "encrypted_content",
+)
 _KIND_SHAPED = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
 
 
