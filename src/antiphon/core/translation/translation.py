@@ -401,7 +401,7 @@ class Translation:
             events += self.machine.complete_answer()
         if response.usage is None and self._plans:
             self._estimate_usage(response)
-        if self.is_blocked:
+        if last is None and self.is_blocked:
             events += self.machine.fail(blocked_fault(self._finish_reason or ""))
         else:
             events += self.machine.finish(reason)

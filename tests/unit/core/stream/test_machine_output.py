@@ -271,3 +271,11 @@ def test_output_that_clients_do_not_get_is_reported_once_for_each_kind() -> None
         ("output.dropped", "ignored", "part"),
     ]
     assert "secret" not in subject.diagnostics[0].message
+
+
+def test_state_that_cannot_be_sealed_is_reported_once() -> None:
+    subject = started()
+    for value in ("one", "two"):
+        assert subject.feed(ReasoningState("signature", value)) == []
+    [diagnostic] = subject.diagnostics
+    assert (diagnostic.code, diagnostic.subject) == ("state.dropped", "encrypted_content")
