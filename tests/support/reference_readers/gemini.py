@@ -43,7 +43,9 @@ class RecordedResponse:
     def status(self) -> str:
         if self.error or self.blocked:
             return "failed"
-        if self.finish in ("MAX_TOKENS", "SAFETY", "RECITATION", "MODEL_ARMOR"):
+        if self.finish in ("SAFETY", "RECITATION", "MODEL_ARMOR"):
+            return "incomplete" if self.parts else "failed"
+        if self.finish == "MAX_TOKENS":
             return "incomplete"
         if self.finish == "OTHER":
             return "incomplete" if self.parts else "failed"
