@@ -45,7 +45,7 @@ NOT_OURS: dict[str, str] = {
     " errors of the configuration, all of them",
     "core/faults/classify.py: _make_fault: reading.text": "the provider's own text, for the log",
     "dialects/gemini/decode.py: _read_chunk: candidate": "the provider's own text, for the log",
-    "engine/answer.py: end_with: message": DESCRIBED,
+    "engine/run.py: fail: message": DESCRIBED,
     "providers/registry.py: _find_spec: installed_plugins().problems.get(kind, unknown)": "see"
     " providers/plugin.py",
     "search/searcher.py: __call__: str(found[0])": "a search error: see that section",

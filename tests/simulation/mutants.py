@@ -29,22 +29,24 @@ import msgspec
 
 import antiphon.core.stream.machine as machine_module
 import antiphon.dialects.responses.render as render_module
-import antiphon.engine.answer as answer_module
+import antiphon.engine.output as output_module
+import antiphon.engine.turns as turns_module
 from antiphon.core.events import TERMINAL_EVENTS
-from antiphon.engine.answer import Answer
-from antiphon.engine.attempt import Attempt
-from antiphon.engine.health import CircuitBreaker, Keyring, Lease
+from antiphon.dialects.defaults import DialectDefaults
+from antiphon.engine.attempts import Attempt, Attempts
+from antiphon.engine.health import CircuitBreaker, KeyLease, Keyring
+from antiphon.engine.output import RunLog
 from antiphon.engine.retry import RetryPolicy
-from antiphon.engine.run import Run
+from antiphon.engine.runtime import InactivityTimer
 from antiphon.engine.services import ActiveRuns
-from antiphon.engine.timer import InactivityTimer
 from antiphon.engine.tracing import RunTrace
+from antiphon.engine.turns import TurnWriter
 from antiphon.engine.upstream import HTTPUpstream
 from antiphon.errors import InvalidRequest, UpstreamError
 from antiphon.runs.event_log import EventLog
 from antiphon.runs.live_run import LiveRun
 from antiphon.server.event_stream import EventStream
-from antiphon.stages.log import LogStage
+from antiphon.stages.builtin import LogStage
 from antiphon.store.sqlite.store import SQLiteStore
 from tests.simulation.bounds.mutants import BOUNDS_MUTANTS
 from tests.simulation.lifecycle.mutants import LIFECYCLE_MUTANTS
@@ -84,7 +86,7 @@ def _sequence_gap(original: Any) -> Any:
 
 
 def _save_nothing(_: Any) -> Any:
-    async def save(self: Answer, response: Any, events: Any) -> Any:
+    async def save(self: TurnWriter, response: Any, events: Any, facts: Any) -> Any:
         return events
 
     return save
@@ -93,8 +95,9 @@ def _save_nothing(_: Any) -> Any:
 def _save_later(original: Any) -> Any:
     saving = set()
 
-    async def save(self: Answer, response: Any, events: Any) -> Any:
-        saving.add(asyncio.get_running_loop().create_task(original(self, response, events)))
+    async def save(self: TurnWriter, response: Any, events: Any, facts: Any) -> Any:
+        save_now = original(self, response, events, facts)
+        saving.add(asyncio.get_running_loop().create_task(save_now))
         return events
 
     return save
@@ -173,7 +176,7 @@ def _drop_a_chunk(original: Any) -> Any:
 
 
 def _provider_text_to_client(_: Any) -> Any:
-    return lambda self: lambda fault: fault.message
+    return lambda self, fault, **options: fault.message
 
 
 def _forget_attempts(original: Any) -> Any:
@@ -236,16 +239,14 @@ MUTANTS: tuple[Mutant, ...] = (
         "connections are left open at the end", HTTPUpstream, "close", lambda _: _close_no_session
     ),
     Mutant("a timer never fires", InactivityTimer, "_fire", do_nothing),
-    Mutant("no total timeout", Run, "_set_deadline", do_nothing),
+    Mutant("no total timeout", Attempts, "set_deadline", do_nothing),
     Mutant("no keep-alive", EventStream, "_on_silence", do_nothing),
     Mutant("the answer waits for its provider", LiveRun, "open", _wait_for_provider),
-    Mutant("nothing is saved", Answer, "_save", _save_nothing),
-    Mutant("saved after the terminal event", Answer, "_save", _save_later),
+    Mutant("nothing is saved", TurnWriter, "save", _save_nothing),
+    Mutant("saved after the terminal event", TurnWriter, "save", _save_later),
     Mutant("something else is saved", SQLiteStore, "save", _save_something_else),
-    Mutant("`store: false` is ignored", answer_module, "build_pipeline", _store_always),
-    Mutant(
-        "a failed save is not told", answer_module, "_not_stored", lambda _: lambda event: event
-    ),
+    Mutant("`store: false` is ignored", output_module, "build_pipeline", _store_always),
+    Mutant("a failed save is not told", turns_module, "_not_stored", lambda _: lambda event: event),
     Mutant("the history of another client", SQLiteStore, "chain", _chain_of_anybody),
     *(
         [
@@ -259,11 +260,14 @@ MUTANTS: tuple[Mutant, ...] = (
         if DIVIDES_STORE
         else []
     ),
-    Mutant("a key in the log", Lease, "key_name", _key_in_log),
+    Mutant("a key in the log", KeyLease, "key_name", _key_in_log),
     Mutant(
-        "the provider's error text to the client", Answer, "_describer", _provider_text_to_client
+        "the provider's error text to the client",
+        DialectDefaults,
+        "describe",
+        _provider_text_to_client,
     ),
-    Mutant("a failure is not logged", Answer, "close", do_nothing),
+    Mutant("a failure is not logged", RunLog, "_log_fault", do_nothing),
     Mutant("a trace is not finished", RunTrace, "finish", do_nothing),
     Mutant("a run stays active", ActiveRuns, "discard", do_nothing),
     Mutant("an exception in a stage", LogStage, "on_terminal", _raise_in_log),

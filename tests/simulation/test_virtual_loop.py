@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from antiphon.engine.timer import InactivityTimer
+from antiphon.engine.runtime import InactivityTimer
 from tests.simulation.memory_transport import MemoryTransport
 from tests.simulation.virtual_loop import PROCESS, Process, StuckError, VirtualLoop
 

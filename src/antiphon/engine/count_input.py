@@ -16,7 +16,7 @@ from antiphon.core.plan.measure_input import measure_input
 from antiphon.core.plan.plan import Outbound, Plan
 from antiphon.core.stream.usage import estimate_tokens
 from antiphon.dialects.token_count import TokenCounter
-from antiphon.engine.health import Lease
+from antiphon.engine.health import KeyLease
 from antiphon.engine.routing import Target
 from antiphon.engine.services import Prepared, Services
 from antiphon.errors import UpstreamError
@@ -70,7 +70,7 @@ async def _send_to_counter(
         return (
             f"The token counter for {name} cannot be used: {health.explain_refusal(target.model)}"
         )
-    lease = Lease(health, key)
+    lease = KeyLease(health, key)
     lease.acquire()
     try:
         async with asyncio.timeout(_TIMEOUT_S):

@@ -1,6 +1,6 @@
 """Provider health: API keys, circuit breaker and missing models of each provider.
 
-1. Choosing a key reads this state and changes nothing. A `Lease` takes a key and, at a half-open
+1. Choosing a key reads this state and changes nothing. A `KeyLease` takes a key and, at a half-open
    circuit, the one trial request; releasing the lease gives both back, exactly once.
 2. Only faults of the provider itself count for its circuit breaker. A rate limit concerns a key.
 3. A key cools down after a fault of its own, for as long as the provider asked. A key that was
@@ -210,7 +210,7 @@ class ProviderHealth:
         return "every API key is cooling down or was rejected"
 
 
-class Lease:
+class KeyLease:
     """A key in use and, at a half-open circuit, the trial request; released exactly once."""
 
     def __init__(self, health: ProviderHealth, key: str) -> None:

@@ -7,7 +7,7 @@
 3. One budget of attempts and seconds covers a round. The deadline covers all rounds: nothing is
    tried that could not end before it.
 
-The policy reads provider health and changes none of it; whoever makes an attempt takes the lease.
+The policy reads provider health and changes none of it; `Attempts` takes the lease of a key.
 """
 
 from __future__ import annotations
@@ -91,8 +91,8 @@ class RetryPolicy:
     def first(self) -> NextAttempt:
         """Start at the first target that is available and has a key.
 
-        If none is, the first target is tried all the same: failing without a request would help
-        nobody."""
+        If none is, the first target is tried all the same: it may work, and a failure without a
+        request never does."""
         self._began = self.clock()
         for position in range(len(self.targets)):
             self._position = position

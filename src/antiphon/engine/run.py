@@ -6,9 +6,12 @@
    attempts go on. After it, a fault is a `response.failed`.
 3. One network read, one feed, one batch of events: nothing is awaited per delta.
 4. The turn is saved before its terminal event leaves.
-5. An answer may take several rounds: searches are made and the provider is called again until the
-   answer is complete. In each round, attempts go on until its first output.
+5. A response may take several rounds: searches are made and the provider is called again until the
+   response is complete. In each round, attempts go on until its first output.
 6. A run knows nothing of HTTP: its reader may be a socket, a background job or a library user.
+
+It owns three parts: `Attempts` calls providers, the `Translation` makes events of their bytes, and
+`RunOutput` passes the events through the pipeline to the reader. No part refers to the run.
 """
 
 from __future__ import annotations
@@ -20,33 +23,34 @@ from enum import StrEnum
 from functools import partial
 from typing import Literal, Self, TypeAlias, TypeVar
 
+import msgspec
+
 from antiphon.core.diagnostic import Diagnostic
-from antiphon.core.events import TERMINAL_TYPES, Event
-from antiphon.core.faults.fault import ProviderFault, timeout_fault
-from antiphon.core.faults.kinds import FaultKind
-from antiphon.core.plan.next_round import FinishedRound
+from antiphon.core.events import TERMINAL_TYPES, Created, Event, Failed, InProgress
+from antiphon.core.faults.fault import FaultType, ProviderFault, protocol_fault, timeout_fault
+from antiphon.core.items import Item, Message, OutputText
+from antiphon.core.plan.plan import Plan
 from antiphon.core.response import Response
+from antiphon.core.stream.source import Source
 from antiphon.core.translation.translation import (
     READING,
     Round,
     Search,
     Translation,
+    make_translation,
 )
-from antiphon.core.web_search.search_call import SearchCall
-from antiphon.engine.answer import Answer
-from antiphon.engine.attempt import Attempt, make_encoding
-from antiphon.engine.health import Lease
-from antiphon.engine.report import AttemptReport
-from antiphon.engine.retry import NextAttempt, RetryPolicy
-from antiphon.engine.searches import Searches
-from antiphon.engine.services import Prepared, Services
-from antiphon.engine.timer import InactivityTimer
-from antiphon.engine.turns import AddToConversation, SaveInStore, SaveTurn
+from antiphon.core.web_search.search_call import SearchCall, SearchOutcome
+from antiphon.dialects.responses.create_response import report_settings
+from antiphon.engine.attempts import Attempts
+from antiphon.engine.output import RunOutput
+from antiphon.engine.routing import Target
+from antiphon.engine.services import MakeSearch, Prepared, Services, make_describe
+from antiphon.engine.turns import SaveTurn
 from antiphon.errors import UpstreamError
-from antiphon.stages.stage import terminal
+from antiphon.stages.stage import failed, terminal
 
 _T = TypeVar("_T")
-_Limit: TypeAlias = Literal["first_token", "total"]
+_TimeLimit: TypeAlias = Literal["first_token", "total"]
 Admit: TypeAlias = Callable[[str, str], Awaitable[Mapping[str, str]]]
 """Checks the limits of a client for the request with this id, and returns headers for the response;
 raises `LimitExceeded`."""
@@ -74,20 +78,29 @@ class Run:
         """`save` stores the turn of a response that is to be stored; None: it is saved in the
         store. `admit` checks the limits of the client; None: those of the configuration."""
         self.state = State.PREPARED
-        self._services, self.prepared = services, prepared
-        self._stopped: ProviderFault | None = None
-        self._attempt: Attempt | None = None
-        self._searches: Searches | None = None
-        self._opening: asyncio.Timeout | None = None
-        self._deadline: InactivityTimer | None = None
-        self._held = ExitStack()
+        self.prepared = prepared
+        self.limit_headers: Mapping[str, str] = {}
+        """Headers about the limits of the client, for its response."""
+        self._services = services
         self._admit = admit or services.accounting.admit
-        self._save = _choose_save(services, prepared, save)
+        self._held = ExitStack()
+        """Releases what the run has acquired, and what it was given to hold."""
+        self._trace = services.new_trace(prepared)
+        self._attempts = Attempts(services, prepared, self._trace)
+        self._output = RunOutput(services, prepared, self._trace, self._attempts, save)
+        self._translation = translate(services, prepared, prepared.targets[0], prepared.first_plan)
+        """Made anew for each attempt of the first round; the same one goes on in later rounds."""
+        self._searches = Searches(services.search)
 
     @property
     def diagnostics(self) -> tuple[Diagnostic, ...]:
-        """All diagnostics so far: of the current plan, and of the answer itself."""
-        return self._answer.diagnostics
+        """All diagnostics so far: of the current plan, and of the response itself."""
+        return self._output.diagnostics
+
+    def add_diagnostic(self, diagnostic: Diagnostic) -> None:
+        self._output.add_diagnostic(diagnostic)
+
+    # Acquire and release
 
     def hold(self, resource: AbstractContextManager[object]) -> None:
         """Enter a context that is left when the run is left, or cannot be entered, or is discarded;
@@ -99,359 +112,328 @@ class Run:
         if self.state is State.PREPARED:
             self._held.close()
 
-    def add_diagnostic(self, diagnostic: Diagnostic) -> None:
-        self._answer.add_diagnostic(diagnostic)
-
-    # Acquire and release
-
     async def __aenter__(self) -> Self:
-        services, prepared = self._services, self.prepared
+        held = self._held
+        caller = self.prepared.caller
         self.state = State.OPENING
         with ExitStack() as undo:
-            undo.callback(self._held.close)
-            services.active.add(self)
-            undo.callback(services.active.discard, self)
-            clock = services.runtime.monotonic
-            trace = services.new_trace(prepared)
-            caller = prepared.caller
+            undo.callback(held.close)
+            held.callback(self._services.active.discard, self)
+            self._services.active.add(self)
+            self._trace.start_clock()
             self.limit_headers = await self._admit(caller.client, caller.request_id)
-            undo.callback(trace.abort)
-            trace.begin(prepared.skipped)
-            choice = services.health, services.attempts, clock, services.runtime.random
-            # A request that begins a session gets the key that was used least.
-            session = None if prepared.session == prepared.response.id else prepared.session
-            self._policy = RetryPolicy(prepared.targets, *choice, trace.skip_target, session)
-            self._next = self._policy.first()
-            self._lease = Lease(services.health.of(self._next.target.provider), self._next.key)
-            undo.callback(self._lease.release)
-            self._lease.acquire()
-            self._trace = trace
-            self._encoding = make_encoding(services, prepared)
-            self._answer = Answer(services, prepared, trace, self._next.target, self._save)
+            held.callback(self._trace.abort)
+            self._trace.begin(self.prepared.skipped, software=caller.profile.software)
+            self._attempts.acquire(held)
+            held.callback(self._searches.close)
+            self._output.open()
+            if self._attempts.chosen.target is not self.prepared.targets[0]:
+                self._restart(self._attempts.plan)
             undo.pop_all()
         return self
 
     async def __aexit__(self, *exception: object) -> None:
-        self.state, answer = State.ENDED, self._answer
-        steps: list[Callable[[], object]] = []
-        if self._deadline is not None:
-            steps.append(self._deadline.cancel)
-        if self._searches is not None:
-            steps.append(self._searches.close)
-        if self._attempt is not None:
-            steps.append(self._attempt.close)
-        steps += (self._lease.release, answer.close, answer.finish_trace)
-        steps += (partial(self._services.active.discard, self), self._held.close)
-        error: BaseException | None = None
-        for step in steps:  # each of them, whatever another one raises
-            try:
-                step()
-            except BaseException as raised:
-                error = raised
-        if isinstance(error, Exception):  # the answer is over: only the log can report it
-            answer.report_bug(error)
-        elif error is not None:
-            raise error
+        self.state = State.ENDED
+        try:
+            with self._held:
+                self._output.close(self._translation)
+        except Exception as error:  # the response is over: only the log can report it
+            self._output.log.report_bug(error, self._translation)
 
     def stop(self, fault: ProviderFault) -> None:
-        """End the answer from outside: disconnect, and let the reader find the fault."""
-        self._stopped = self._stopped or fault
-        if self._opening is not None and not self._opening.expired():
-            self._opening.reschedule(0)
-        self._disconnect()
+        """End the response from outside: disconnect, and let the reader find the fault."""
+        self._attempts.stop(fault)
+        self._searches.close()
 
     async def cancel(self) -> list[Event]:
-        """End the answer as cancelled, with what it has so far; call it when nothing else runs."""
-        self._disconnect()
-        events = self._answer.take_early() + self._answer.translation.cancel()
-        return await self._answer.release(events) if events else []
+        """End the response as cancelled, with its output so far; call it when nothing else runs."""
+        self._attempts.close_current()
+        self._searches.close()
+        events = self._output.take_unread() + self._translation.cancel()
+        return await self._output.release(events, self._translation) if events else []
 
-    def _disconnect(self) -> None:
-        if self._attempt is not None:
-            self._attempt.hang_up()
-        if self._searches is not None:
-            self._searches.close()
-
-    def _set_deadline(self) -> None:
-        total_s = self._next.target.provider.timeouts.total_s
-        self._deadline = InactivityTimer(total_s, lambda: self.stop(timeout_fault("total")))
-        self._policy.set_deadline(total_s)
-
-    # A streamed answer
+    # A streamed response
 
     async def open(self) -> None:
         """Call the provider and wait for its first output; raises `UpstreamError`."""
-        self._set_deadline()
-        if self.prepared.compact is not None:
-            await self._within(None, "total", self._compact_context)
-        await self._open_round()
-        self._translation = self._answer.translation
+        self._attempts.set_deadline(lambda: self.stop(timeout_fault("total")), self._held)
+        await self._compact_context()
+        await self._open_round(whole=False)
 
     def start(self) -> list[Event]:
-        """Begin the answer before the provider's first output: the client must not wait longer."""
-        return self._answer.start()
+        """Begin before the provider's first output: the client must not wait longer."""
+        output = self._output
+        output.unread.extend(self._translation.start())
+        return output.feed(output.take_unread(), self._translation)
 
     async def next_events(self) -> list[Event]:
         """Wait for the next batch of events; an empty one follows the terminal event."""
-        answer, translation = self._answer, self._translation
-        if answer.early:
-            return await answer.release(answer.take_early())
+        output = self._output
+        translation = self._translation
+        if output.unread:
+            return await output.release(output.take_unread(), translation)
         events: list[Event] = []
         while not events and not translation.machine.has_ended:
             try:
                 if translation.next is READING:
-                    events = await self._read(translation)
+                    attempt = self._attempts.current
+                    assert attempt is not None
+                    events = await attempt.read(translation, output.log)
                 else:
-                    events = await self._continue(self._open_round)
-                if events and (answer.is_staged or type(events[-1]) in TERMINAL_TYPES):
-                    events = await answer.release(events)
+                    events = await self._continue(whole=False)
+                if events and (output.is_staged or type(events[-1]) in TERMINAL_TYPES):
+                    events = await output.release(events, translation)
                 else:
-                    answer.event_count += len(events)
+                    output.count_events(events)
             except Exception as error:  # a bug is no reason to leave a client without an end
-                events = await answer.end_with(answer.report_bug(error))
+                events = await self.fail(output.log.report_bug(error, translation))
         return events
 
     async def fail(self, fault: ProviderFault) -> list[Event]:
-        """End an answer whose opening failed: the events not yet read, and `response.failed`."""
-        return await self._answer.end_with(fault)
+        """End the response as failed, also where its terminal event was lost: return the events not
+        yet read, and `response.failed`."""
+        output = self._output
+        translation = self._translation
+        events = output.take_unread() + translation.fail(fault)
+        if terminal(events) is None:
+            message = output.describe(fault)
+            events.append(failed(translation.snapshot, code=fault.public_code, message=message))
+        return await output.release(events, translation)
 
-    async def _compact_context(self) -> None:
-        """Compact the context, and continue from the compacted one if there is one."""
-        assert self.prepared.compact is not None
-        outcome = await self.prepared.compact()
-        if isinstance(outcome, Diagnostic):
-            self._answer.add_diagnostic(outcome)
-        else:
-            self._encoding.use_planner(outcome)
-        target = self._next.target
-        plan = await self._compute(partial(self._encoding.plan, target))
-        self._answer.use_target(target, plan)
-
-    async def _open_round(self) -> None:
-        attempt = await self._try_until_output("first_token", self._read_first_output)
-        attempt.watch_idle(finishing=self._answer.translation.finishing)
-
-    async def _read_first_output(self) -> Attempt:
-        attempt, answer = await self._call_provider(), self._answer
-        translation, is_whole, has_output = answer.translation, attempt.is_whole, False
-        while not has_output:
-            if is_whole:
-                events = answer.read_whole(await attempt.read_all())
-            else:
-                events = await self._read(translation)
-            answer.early += events  # after the await: `start` may have taken the others meanwhile
-            has_output = answer.has_output
-        if (fault := answer.fault_without_output(answer.early)) is not None:
-            raise UpstreamError(fault)
-        return attempt
-
-    async def _read(self, translation: Translation) -> list[Event]:
-        """Read the network once; return the events that come of it."""
-        attempt = self._attempt
-        assert attempt is not None
-        try:
-            chunk = await attempt.begin_read().next()
-        except UpstreamError as error:
-            return self._answer.lose(self._stopped or attempt.idle_fault or error.fault)
-        finally:
-            attempt.is_reading = False
-        if (fault := self._stopped or attempt.idle_fault) is not None:
-            return self._answer.lose(fault)
-        if not chunk:
-            return translation.close()
-        frames, finish = translation.frame_count, translation.machine.pending_finish
-        if self._trace.keeps_payloads:
-            self._trace.raw.feed(chunk)
-        events = translation.feed(chunk)
-        is_finishing = translation.machine.pending_finish is not None
-        # A comment keeps the connection alive, but it is not output; and grace is given once.
-        attempt.is_active = translation.frame_count != frames and not is_finishing
-        if is_finishing and finish is None:
-            attempt.expect_end()
-        return events
-
-    # A whole answer
+    # A whole response
 
     async def response(self) -> Response:
         """Return the finished response; raises `UpstreamError`."""
-        answer = self._answer
-        if self.prepared.compact is not None:
-            await self._within(None, "total", self._compact_context)
-        events = await self._try_until_output("total", self._read_whole_round)
-        if isinstance(answer.translation.next, Search | Round):
-            self._set_deadline()  # for all further rounds; the first one had a limit of its own
-        while isinstance(answer.translation.next, Search | Round):
-            events += await self._continue(self._open_whole_round)
-        ending = terminal(await answer.release(events))
+        await self._compact_context()
+        await self._open_round(whole=True)
+        translation = self._translation
+        events = self._output.take_unread()
+        if isinstance(translation.next, Search | Round):  # the first round had its own limit
+            self._attempts.set_deadline(lambda: self.stop(timeout_fault("total")), self._held)
+        while isinstance(translation.next, Search | Round):
+            events += await self._continue(whole=True)
+        ending = terminal(await self._output.release(events, translation))
         assert ending is not None
         return ending.response
 
-    async def _open_whole_round(self) -> None:
-        self._answer.early += await self._try_until_output("total", self._read_whole_round)
+    # Rounds and attempts
 
-    async def _read_whole_round(self) -> list[Event]:
-        attempt, answer = await self._call_provider(), self._answer
-        events = answer.read_whole(await attempt.read_all())
-        if (fault := answer.fault_of_whole_round(events)) is not None:
-            raise UpstreamError(fault)
-        return events
+    async def _compact_context(self) -> None:
+        """Compact the context if the request asks for it, and continue from the compacted one."""
+        compact = self.prepared.compact
+        if compact is None:
+            return
+        step = partial(self._attempts.compact_context, compact)
+        diagnostic = await self._within(None, "total", step)
+        if diagnostic is not None:
+            self._output.add_diagnostic(diagnostic)
+        self._restart(self._attempts.plan)
 
-    # Attempts
-
-    async def _try_until_output(self, limit: _Limit, step: Callable[[], Awaitable[_T]]) -> _T:
-        """Make attempts until one has output, or no attempt is left."""
+    async def _open_round(self, *, whole: bool) -> None:
+        """Make attempts until one has output; raises `UpstreamError` if none is left."""
+        attempts = self._attempts
+        log = self._output.log
+        read_round = partial(self._read_round, whole=whole)
         self.state = State.OPENING
-        if self._stopped is not None:
-            raise self._opening_failed(self._stopped)
+        if attempts.stopped is not None:
+            raise self._output.opening_failed(attempts.stopped)
         while True:
             began = self._services.runtime.monotonic()
-            timeouts = self._next.target.provider.timeouts
-            limit_s = timeouts.total_s if limit == "total" else timeouts.first_token_s
+            timeouts = attempts.chosen.target.provider.timeouts
             try:
-                result = await self._within(limit_s, limit, step)
+                if whole:
+                    await self._within(timeouts.total_s, "total", read_round)
+                else:
+                    await self._within(timeouts.first_token_s, "first_token", read_round)
             except UpstreamError as error:
-                self._record_attempt(began, error.fault)
-                await self._retry(error)
+                log.attempt_failed(attempts.make_report(began), error.fault, self._translation)
+                await attempts.choose_next(error)
+                self._restart(attempts.plan)
+                await self._within(None, "total", attempts.pause)
             else:
-                self._record_attempt(began, None)
-                self._lease.succeed()
-                self._encoding.accepted(self._next.target)
+                self._trace.attempt(attempts.make_report(began))
+                attempts.succeed()
                 self.state = State.STREAMING
-                return result
+                return
 
     async def _within(
-        self, limit_s: float | None, limit: _Limit, step: Callable[[], Awaitable[_T]]
+        self, limit_s: float | None, limit: _TimeLimit, step: Callable[[], Awaitable[_T]]
     ) -> _T:
-        """Run a step before the first output within its time; `stop` interrupts it."""
+        """Run a step before the first output within its time; `stop` interrupts it. Whatever goes
+        wrong is an `UpstreamError`."""
+        attempts = self._attempts
         try:
-            async with asyncio.timeout(limit_s) as self._opening:
-                return await step()
+            return await attempts.interruptible(limit_s, step)
         except TimeoutError as error:
-            raise self._opening_failed(self._stopped or timeout_fault(limit)) from error
+            fault = attempts.stopped or timeout_fault(limit)
+            raise self._output.opening_failed(fault) from error
         except UpstreamError as error:
-            raise self._opening_failed(self._stopped or error.fault) from error
-        except Exception as error:  # a bug is no reason to leave a client without an answer
-            raise self._opening_failed(self._answer.report_bug(error)) from error
-        finally:
-            self._opening = None
+            raise self._output.opening_failed(attempts.stopped or error.fault) from error
+        except Exception as error:  # a bug is no reason to leave a client without a response
+            fault = self._output.log.report_bug(error, self._translation)
+            raise self._output.opening_failed(fault) from error
 
-    def _opening_failed(self, fault: ProviderFault) -> UpstreamError:
-        self._answer.fault = fault
-        if self._attempt is not None:
-            self._attempt.hang_up()
-        return UpstreamError(fault, self._answer.describe(fault), self._answer.plan.provider)
+    async def _read_round(self, *, whole: bool) -> None:
+        """Call the provider, and read its first output or all of it; raises `UpstreamError` if that
+        is no output which a client could use."""
+        attempts = self._attempts
+        output = self._output
+        attempt = await attempts.encode()
+        output.use_plan(attempt.plan)
+        if not self._translation.rounds and attempt.plan.used != attempts.plan.used:
+            self._restart(attempt.plan)  # parameters were left out
+        translation = self._translation
+        translation.note_request(attempt.plan)
+        await attempts.send(attempt)
+        if whole:
+            events = await attempt.read_whole(translation)
+            fault = fault_of_whole_round(translation, events, attempt.plan.provider)
+        else:
+            events = []
+            while not has_output(translation, output.unread):
+                if attempt.is_whole:
+                    arrived = await attempt.read_whole(translation)
+                else:
+                    arrived = await attempt.read(translation, output.log)
+                output.unread.extend(arrived)  # after the await: `start` may have taken the others
+            fault = fault_without_output(translation, output.unread, attempt.plan.provider)
+        if fault is not None:
+            raise UpstreamError(fault)
+        output.unread.extend(events)
+        if not whole:
+            attempt.watch_idle(finishing=translation.machine.pending_finish is not None)
 
-    async def _call_provider(self) -> Attempt:
-        """Encode the request, send it, and wait for the response head."""
-        services, answer, target = self._services, self._answer, self._next.target
-        plan, outbound = await self._compute(partial(self._encoding.encode, target))
-        if self._trace.context is not None:
-            outbound = self._trace.add_context(outbound, self._trace.context)
-        answer.use_sent_plan(plan)
-        answer.translation.note_request(plan)
-        answer.sent = outbound.body
-        if self._trace.keeps_payloads:
-            self._trace.outbound.feed(outbound.body)
-        upstream = services.in_process if target.provider.spec.in_process else services.http
-        self._attempt = Attempt(target, self._next.key, outbound, upstream)
-        answer.upstream_latency_ms = await self._attempt.open(services.runtime.monotonic)
-        return self._attempt
+    def _restart(self, plan: Plan) -> None:
+        """Read from the current target from now on; drop what an attempt before it has brought."""
+        self._output.begin_attempt(plan)
+        target = self._attempts.chosen.target
+        if self._translation.rounds:
+            self._translation.read_from(make_source(self._services, self.prepared, target))
+            return
+        self._translation = translate(self._services, self.prepared, target, plan)
+        if self._output.event_count:  # the client has the first events already
+            self._translation.start()
 
-    async def _compute(self, function: Callable[[], _T]) -> _T:
-        """Call a function; in the worker thread if the request is large."""
-        is_large = self.prepared.request.is_large
-        return await self._services.worker.run(function) if is_large else function()
-
-    async def _retry(self, error: UpstreamError) -> None:
-        """Take the next attempt; raises the error if there is none."""
-        fault, target, attempt = error.fault, self._next.target, self._attempt
-        if self._stopped is not None or attempt is None or fault.code == FaultKind.INTERNAL:
-            raise error
-        part, policy = self._encoding.find_rejected(target, fault, attempt.outbound), self._policy
-        if not part.is_named:
-            self._lease.fail(fault, target.model, has_other_targets=len(policy.targets) > 1)
-        names, rejects = part.parameter is not None, part.mode is not None
-        following = policy.after(self._next, fault, names_parameter=names, rejects_mode=rejects)
-        if following is None:
-            raise error
-        change = partial(self._encoding.apply_change, following.change, part, fault, target)
-        await self._compute(change)
-        self._take(following)
-        await self._within(None, "total", partial(self._services.runtime.sleep, following.delay_s))
-        if (usable := self._policy.with_usable_key(following)) is not following:
-            self._take(usable)  # during the pause another request was told to leave the key alone
-
-    def _take(self, following: NextAttempt) -> None:
-        """Acquire the key of the next attempt, after closing the last one."""
-        attempt, self._attempt = self._attempt, None
-        if attempt is not None:
-            attempt.close()
-        self._lease.release()
-        self._next = following
-        self._lease = Lease(self._services.health.of(following.target.provider), following.key)
-        self._lease.acquire()
-        self._trace.raw.rewind()
-        self._answer.use_target(following.target, self._encoding.plan(following.target))
-
-    def _record_attempt(self, began: float, fault: ProviderFault | None) -> None:
-        target, attempt = self._next.target, self._attempt
-        provider, model = target.name
-        report = AttemptReport(
-            number=self._next.number,
-            provider=provider,
-            model=model,
-            key_name=self._lease.key_name,
-            dialect=target.provider.spec.dialect,
-            price=target.price,
-            status=None if attempt is None else attempt.status,
-            latency_ms=round((self._services.runtime.monotonic() - began) * 1000),
-        )
-        self._answer.record_attempt(report, fault)
-
-    # Between rounds
-
-    async def _continue(self, open_round: Callable[[], Awaitable[None]]) -> list[Event]:
+    async def _continue(self, *, whole: bool) -> list[Event]:
         """Do what the response waits for: the next search, or a further round."""
         self.state = State.BETWEEN_ROUNDS
-        translation = self._answer.translation
+        translation = self._translation
+        wanted = translation.next
         try:
-            match translation.next:
-                case Search(calls):
-                    return await self._search(calls)
-                case Round() as wanted:
-                    return await self._next_round(wanted, open_round)
-            return []
-        except Exception as error:  # a bug is no reason to leave a client without an end
-            return translation.fail(self._answer.report_bug(error))
-
-    async def _search(self, calls: Sequence[SearchCall]) -> list[Event]:
-        translation = self._answer.translation
-        self._searches = self._searches or Searches(self._services.search)
-        if self._stopped is None:
-            found = await self._searches.outcome(calls)
-        if self._stopped is not None:
-            return translation.fail(self._stopped)
-        return translation.settle_search(found)
-
-    async def _next_round(
-        self, wanted: Round, open_round: Callable[[], Awaitable[None]]
-    ) -> list[Event]:
-        """Call the provider again; a fault that no attempt could avoid ends the response."""
-        answer, translation = self._answer, self._answer.translation
-        self._encoding.add_round(FinishedRound(wanted.items, wanted.follow_up))
-        translation.begin_round()
-        self._trace.begin_round()
-        can_take_over = partial(self._encoding.can_take_over, plan=answer.plan)
-        self._take(self._policy.next_round(self._next, can_take_over))
-        try:
-            await open_round()
-        except UpstreamError as error:
+            if isinstance(wanted, Search):
+                found = await self._searches.outcome(wanted.calls)
+                stopped = self._attempts.stopped
+                return translation.fail(stopped) if stopped else translation.settle_search(found)
+            if isinstance(wanted, Round):
+                translation.begin_round()
+                self._trace.begin_round()
+                self._attempts.next_round(wanted)
+                self._restart(self._attempts.plan)
+                await self._open_round(whole=whole)
+        except UpstreamError as error:  # no attempt could avoid it
             return translation.give_up_round(error.fault)
-        return answer.take_early()
+        except Exception as error:  # a bug is no reason to leave a client without an end
+            return translation.fail(self._output.log.report_bug(error, translation))
+        return self._output.take_unread()
 
 
-def _choose_save(services: Services, prepared: Prepared, save: SaveTurn | None) -> SaveTurn:
-    request, store = prepared.request, services.store
-    if not request.store and request.conversation is not None:
-        return AddToConversation(store, request.conversation)
-    return save or SaveInStore(store, request.conversation)
+def translate(services: Services, prepared: Prepared, target: Target, plan: Plan) -> Translation:
+    """Make the translation of the response of a target, with the settings of this plan."""
+    response = prepared.response
+    if plan.used != prepared.first_plan.used:  # that is where the settings of the response are from
+        settings = report_settings(prepared.request, plan.used)
+        response = msgspec.structs.replace(response, **settings)
+    return make_translation(
+        plan,
+        make_source(services, prepared, target),
+        response,
+        new_id=services.runtime.new_id,
+        now=services.runtime.now,
+        profile=prepared.caller.profile,
+        limits=services.limits,
+        reminders=services.attempts.reminders,
+    )
+
+
+def make_source(services: Services, prepared: Prepared, target: Target) -> Source:
+    """Say how to read what a target sends."""
+    caller = prepared.caller
+    provider = target.provider
+    return Source(
+        provider.dialect,
+        target.capabilities.guards,
+        partial(services.sealer.seal, caller.client, provider.issuer, target.model),
+        make_describe(target, caller),
+    )
+
+
+# Output of a round
+
+
+def has_output(translation: Translation, events: Sequence[Event]) -> bool:
+    """Whether the provider has sent enough to commit to its attempt; `events` are unread."""
+    if translation.is_holding_back or translation.next is not READING:
+        return True
+    if translation.machine.pending_finish is not None and not translation.is_blocked:
+        return True
+    return any(not isinstance(event, Created | InProgress | Failed) for event in events)
+
+
+def fault_without_output(
+    translation: Translation, events: Sequence[Event], provider: str
+) -> ProviderFault | None:
+    """Return why a round failed, if it failed without output that a client could use."""
+    if translation.rounds:  # what earlier rounds brought stays
+        return translation.next.fault if isinstance(translation.next, Round) else None
+    ending = terminal(events)
+    if not isinstance(ending, Failed) or not all(map(_is_blank, ending.response.output)):
+        return None
+    message = f"{provider} closed the stream without any output."
+    return translation.fault or protocol_fault(message)
+
+
+def fault_of_whole_round(
+    translation: Translation, events: Sequence[Event], provider: str
+) -> ProviderFault | None:
+    """Return why a whole response failed, if it failed without output that a client could use: the
+    same rule as for a streamed one (ADR 0083)."""
+    fault = fault_without_output(translation, events, provider)
+    if fault is not None and fault.type is FaultType.unknown:  # a 200 with nothing we know
+        return protocol_fault(fault.message)
+    return fault
+
+
+def _is_blank(item: Item) -> bool:
+    """Whether an item is the empty message that a whole response without text has."""
+    return isinstance(item, Message) and item.content in ((), (OutputText(),))
+
+
+# Web searches
+
+
+class Searches:
+    """Web searches of one response: started together, reported in order."""
+
+    def __init__(self, search: MakeSearch) -> None:
+        self._search = search
+        self._tasks: dict[str, asyncio.Future[SearchOutcome]] = {}
+        self._is_closed = False
+
+    async def outcome(self, calls: Sequence[SearchCall]) -> SearchOutcome:
+        """Return the outcome of the first call; start the others at the same time."""
+        if self._is_closed:
+            return SearchOutcome(failed=True)
+        for call in calls:
+            if call.call_id not in self._tasks:
+                self._tasks[call.call_id] = asyncio.ensure_future(self._search(call))
+        task = self._tasks[calls[0].call_id]
+        await asyncio.wait({task})  # cancelling a search must not cancel the run
+        if task.cancelled() or task.exception() is not None:
+            return SearchOutcome(failed=True)
+        return task.result()
+
+    def close(self) -> None:
+        """Cancel the searches that are being made, and make no more."""
+        self._is_closed = True
+        for task in self._tasks.values():
+            task.cancel()

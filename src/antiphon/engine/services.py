@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Protocol, TypeAlias
 
 import msgspec
@@ -14,18 +15,20 @@ from antiphon.config import AttemptConfig, CompatibilityConfig
 from antiphon.core.client_profile import OTHER, Profile
 from antiphon.core.diagnostic import Diagnostic
 from antiphon.core.faults.fault import ProviderFault
+from antiphon.core.faults.messages import negotiate_locale
 from antiphon.core.history.capsule import Sealer, Unseal
 from antiphon.core.items import Document
 from antiphon.core.plan.plan import Plan
 from antiphon.core.plan.planner import Planner
 from antiphon.core.request import Request
 from antiphon.core.response import Response
+from antiphon.core.web_search.search_call import SearchCall, SearchOutcome
+from antiphon.dialects.dialect import Dialect
 from antiphon.engine.accounting import Accounting, TraceHeaders
 from antiphon.engine.health import HealthRegistry
 from antiphon.engine.rejections import RejectedModes, RejectedParameters
 from antiphon.engine.routing import Target
 from antiphon.engine.runtime import Runtime, WorkerThread
-from antiphon.engine.searches import Search, find_nothing
 from antiphon.engine.tracing import RunTrace, Tracer
 from antiphon.engine.upstream import Upstream
 from antiphon.framing.limits import DEFAULT_LIMITS, ResponseLimits
@@ -33,6 +36,14 @@ from antiphon.stages.log import Entry
 from antiphon.stages.stage import StageFactory
 from antiphon.store.redact import Redactor
 from antiphon.store.store import Store, Turn
+
+MakeSearch: TypeAlias = Callable[[SearchCall], Awaitable[SearchOutcome]]
+"""Never raises: a search that fails is an outcome, too."""
+
+
+async def find_nothing(call: SearchCall) -> SearchOutcome:
+    """Return no results, for a gateway without a search backend (no search tool is declared)."""
+    return SearchOutcome()
 
 
 class Stoppable(Protocol):
@@ -80,7 +91,7 @@ class Services:
     emit: Callable[[Entry], None]
     sealer: Sealer
     health: HealthRegistry
-    search: Search = find_nothing
+    search: MakeSearch = find_nothing
     attempts: AttemptConfig = field(default_factory=AttemptConfig)
     compatibility: CompatibilityConfig = field(default_factory=CompatibilityConfig)
     compaction_model: str = ""
@@ -100,12 +111,15 @@ class Services:
     """For what takes long in a large request."""
 
     def new_trace(self, prepared: Prepared) -> RunTrace:
-        """Make the trace of a run that begins now."""
-        caller, clock = prepared.caller, self.runtime.monotonic
-        facts, load_ms, headers = prepared.facts(), prepared.load_ms, caller.trace_headers
-        trace = RunTrace(self.tracer, facts, clock, self.accounting, headers, load_ms)
-        trace.software = caller.profile.software
-        return trace
+        """Make the trace of a run."""
+        return RunTrace(
+            self.tracer,
+            prepared.facts(),
+            self.runtime.monotonic,
+            self.accounting,
+            prepared.caller.trace_headers,
+            prepared.load_ms,
+        )
 
 
 INTERNAL_CLIENT = "antiphon"
@@ -127,6 +141,19 @@ class Caller(Struct, frozen=True):
     """The client's Accept-Language header."""
     session: str = ""
     """The session that the client's headers name; empty: none."""
+
+
+def choose_locale(caller: Caller, dialect: Dialect) -> str:
+    """Choose the language of fault descriptions; a plug-in's dialect may have texts of its own."""
+    others: frozenset[str] = getattr(dialect, "locales", frozenset())
+    return negotiate_locale(caller.languages, caller.locale, others) if others else caller.locale
+
+
+def make_describe(target: Target, caller: Caller) -> Callable[[ProviderFault], str]:
+    """Return the function that describes faults of a target's provider in a client's language."""
+    provider = target.provider
+    locale = choose_locale(caller, provider.dialect)
+    return partial(provider.dialect.describe, locale=locale, provider=provider.name)
 
 
 Compact: TypeAlias = Callable[[], Awaitable[Planner | Diagnostic]]

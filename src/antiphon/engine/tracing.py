@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from msgspec import convert, structs
+from msgspec import Struct, convert, structs
 
 from antiphon.config import TraceConfig
 from antiphon.core.diagnostic import Diagnostic
@@ -16,10 +16,10 @@ from antiphon.core.plan.plan import Outbound
 from antiphon.core.response import ResponseUsage
 from antiphon.engine.accounting import DOLLAR, Accounting, TraceHeaders, compute_cost
 from antiphon.engine.fault_report import FaultReport
-from antiphon.engine.report import AttemptReport, RunReport, TraceContext, find_serving_attempt
+from antiphon.engine.report import AttemptReport, RunReport, find_serving_attempt
 from antiphon.engine.routing import Target
 from antiphon.engine.runtime import Runtime
-from antiphon.stages.trace import PayloadTraceStage, RawTap, TraceStage
+from antiphon.stages.trace import Payloads, PayloadTraceStage, TraceStage
 from antiphon.store.redact import Redactor
 from antiphon.store.trace.rows import (
     TraceAttempt,
@@ -56,11 +56,38 @@ class Tracer:
             self.store.close()
 
 
-class RunTrace:
-    """Everything one run records: its request row in `begin`, its outcome in `finish`."""
+class RunEnd(Struct, frozen=True, kw_only=True):
+    """How a run has ended, as far as its trace has not seen it."""
 
-    software = ""
-    """The name and version of the client's software."""
+    failure: FaultReport | None = None
+    diagnostics: Sequence[Diagnostic] = ()
+    finish_reason: str | None = None
+    """Why the model stopped, in the provider's own word."""
+    upstream_latency_ms: float | None = None
+    save_ms: float | None = None
+    """Time to save the response; None: nothing was saved."""
+    partial_usage: ResponseUsage | None = None
+    """What a response without token counts has used."""
+
+
+class Stopwatch:
+    """Time since a run began. It does not refer to the run: no cycle."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        """`clock` returns seconds."""
+        self._clock = clock
+        self._began = 0.0
+
+    def start(self) -> None:
+        self._began = self._clock()
+
+    def elapsed_ms(self) -> float:
+        return (self._clock() - self._began) * 1000
+
+
+class RunTrace:
+    """Everything one run records: its request row in `begin`, its outcome in `finish`. Inert until
+    `start_clock`."""
 
     def __init__(
         self,
@@ -71,42 +98,39 @@ class RunTrace:
         headers: TraceHeaders = ("", ""),
         load_ms: float | None = None,
     ) -> None:
-        """`clock` returns seconds; the run begins now. `load_ms` is what its history took."""
-        keep, began = tracer.keeps_payloads, clock()
-
-        def elapsed_ms() -> float:
-            """Return the time since the run began. It does not refer to the trace: no cycle."""
-            return (clock() - began) * 1000
-
-        self.elapsed_ms = elapsed_ms
+        """`clock` returns seconds. `load_ms` is the time that loading the history took."""
         self._tracer = tracer
         self._accounting = accounting or Accounting()
-        self._id: str = facts["request_id"]
-        self.keeps_payloads = keep
-        self._began_ms = tracer.now_ms()
-        self.request = RawTap(keep=keep, elapsed_ms=elapsed_ms)
-        self.outbound = RawTap(keep=keep, elapsed_ms=elapsed_ms)
-        """The request body of every attempt, one after another."""
-        self.raw = RawTap(keep=keep, elapsed_ms=elapsed_ms)
-        """The provider's bytes: of each round, those of the attempt that succeeded."""
+        self.facts = facts
+        self._load_ms = load_ms
+        self._stopwatch = Stopwatch(clock)
+        self._began_ms = 0
+        keep = tracer.keeps_payloads
+        elapsed_ms = self._stopwatch.elapsed_ms
+        self.payloads = Payloads(elapsed_ms) if keep else None
+        """None: the trace keeps none."""
         self.transformed = (
             PayloadTraceStage(elapsed_ms, is_streamed=facts["stream"]) if keep else TraceStage()
         )
-        self.facts = facts
         self._attempts: list[AttemptReport] = []
         self._rounds = [0.0]
-        self._load_ms = load_ms
-        self.save_ms: float | None = None
-        """Time to save the response; None: nothing was saved."""
-        self._failure: FaultReport | None = None
-        self.finish_reason: str | None = None
-        """Why the model stopped, in the provider's own word."""
         new_context = self._accounting.new_context
         self.context = None if new_context is None else new_context(headers)
+        self._has_ended = False
 
-    def begin(self, skipped: Iterable[tuple[Target, str]] = ()) -> None:
-        """Record the request, and targets that cannot serve it; `finish` or `abort` must follow."""
-        facts = {"software": self.software, **self.facts}
+    def elapsed_ms(self) -> float:
+        """Return the time since the run began."""
+        return self._stopwatch.elapsed_ms()
+
+    def start_clock(self) -> None:
+        """The run begins now."""
+        self._stopwatch.start()
+        self._began_ms = self._tracer.now_ms()
+
+    def begin(self, skipped: Iterable[tuple[Target, str]] = (), *, software: str = "") -> None:
+        """Record the request, and targets that cannot serve it; `finish` or `abort` must follow.
+        `software` is the name and version of the client's software."""
+        facts = {"software": software, **self.facts}
         self._tracer.record(TraceRequest(received_at_ms=self._began_ms, **facts))
         for target, reason in skipped:
             self.skip_target(target, reason)
@@ -120,7 +144,7 @@ class RunTrace:
         self._attempts.append(report)
         self._tracer.record(
             TraceAttempt(
-                request_id=self._id,
+                request_id=self.facts["request_id"],
                 number=report.number,
                 provider=report.provider,
                 model=report.model,
@@ -133,56 +157,64 @@ class RunTrace:
             )
         )
 
-    def add_context(self, outbound: Outbound, context: TraceContext) -> Outbound:
-        """Add the ids of the next attempt in a distributed trace to its headers."""
-        headers = {**outbound.headers, **context.begin_attempt()}
-        return structs.replace(outbound, headers=headers)
+    def record_outbound(self, outbound: Outbound) -> Outbound:
+        """Record the request of the next attempt; return it with the ids that it has in a
+        distributed trace."""
+        if self.context is not None:
+            headers = {**outbound.headers, **self.context.begin_attempt()}
+            outbound = structs.replace(outbound, headers=headers)
+        if self.payloads is not None:
+            self.payloads.outbound.feed(outbound.body)
+        return outbound
+
+    def rewind(self) -> None:
+        """Drop the bytes of an attempt that is retried."""
+        if self.payloads is not None:
+            self.payloads.raw.rewind()
 
     def begin_round(self) -> None:
         """Keep what the provider sent so far; a further round begins."""
-        self.raw.keep()
+        if self.payloads is not None:
+            self.payloads.raw.keep()
         self._rounds.append(self.elapsed_ms())
 
     def skip_target(self, target: Target, reason: str) -> None:
         """Record a target that was not tried."""
         provider, model = target.name
         self._tracer.record(
-            TraceSkip(request_id=self._id, provider=provider, model=model, reason=reason)
+            TraceSkip(
+                request_id=self.facts["request_id"], provider=provider, model=model, reason=reason
+            )
         )
 
-    def finish(
-        self,
-        failure: FaultReport | None,
-        latency_ms: float | None,
-        diagnostics: Sequence[Diagnostic],
-        partial_usage: ResponseUsage | None = None,
-    ) -> None:
-        """Record the outcome of the run, whatever it is. `partial_usage` is what a response without
-        token counts has used."""
+    def finish(self, end: RunEnd) -> None:
+        """Record the outcome of the run, whatever it is."""
         response = self.transformed.response
-        usage = partial_usage or (None if response is None else response.usage)
-        status: str = "cancelled" if failure is None else "failed"
+        usage = end.partial_usage or (None if response is None else response.usage)
+        status: str = "cancelled" if end.failure is None else "failed"
         report = self._report(status if response is None else response.status, usage)
         report = structs.replace(
             report,
-            failure=failure,
-            diagnostics=diagnostics,
-            finish_reason=self.finish_reason,
-            upstream_latency_ms=latency_ms,
+            failure=end.failure,
+            diagnostics=end.diagnostics,
+            finish_reason=end.finish_reason,
+            upstream_latency_ms=end.upstream_latency_ms,
+            save_ms=end.save_ms,
         )
         self._record_diagnostics(report)
         self._record_streams()
         self._record_end(report)
 
     def abort(self) -> None:
-        """Record the end of a run that could not be entered."""
-        self._record_end(self._report("failed", None))
+        """Record the end of a run that could not be entered. Nothing happens to any other."""
+        if not self._has_ended:
+            self._record_end(self._report("failed", None))
 
     def _record_diagnostics(self, report: RunReport) -> None:
         for each in report.diagnostics:
             self._tracer.record(
                 TraceDiagnostic(
-                    request_id=self._id,
+                    request_id=self.facts["request_id"],
                     code=each.code,
                     decision=each.decision,
                     param=each.param,
@@ -193,7 +225,7 @@ class RunTrace:
         if failure is not None:
             self._tracer.record(
                 TraceError(
-                    request_id=self._id,
+                    request_id=self.facts["request_id"],
                     code=failure.code,
                     message=failure.message,
                     reason=failure.reason,
@@ -203,9 +235,10 @@ class RunTrace:
             )
 
     def _record_streams(self) -> None:
-        if not isinstance(self.transformed, PayloadTraceStage):
-            return  # payloads are not kept
-        taps = {"request": self.request, "outbound": self.outbound, "raw": self.raw}
+        payloads = self.payloads
+        if payloads is None or not isinstance(self.transformed, PayloadTraceStage):
+            return
+        taps = {"request": payloads.request, "outbound": payloads.outbound, "raw": payloads.raw}
         for kind, tap in taps.items():
             self._record_stream(kind, tap.blob, tap.offsets)
         self._record_stream("transformed", *self.transformed.encode())
@@ -214,17 +247,21 @@ class RunTrace:
         if blob:
             times = [(offset, self._began_ms + round(at_ms)) for offset, at_ms in offsets]
             self._tracer.record(
-                TraceStream(request_id=self._id, kind=kind, blob=blob, offsets=times)
+                TraceStream(
+                    request_id=self.facts["request_id"], kind=kind, blob=blob, offsets=times
+                )
             )
 
     def _record_end(self, report: RunReport) -> None:
+        self._has_ended = True
         if report.usage is not None:
             self._record_usage(report.usage, report.cost)
-        first_event, latency = report.first_event_ms, report.upstream_latency_ms
+        first_event = report.first_event_ms
+        latency = report.upstream_latency_ms
         served = report.served_by
         self._tracer.record(
             TraceFinish(
-                request_id=self._id,
+                request_id=self.facts["request_id"],
                 status=report.status,
                 finish_reason=report.finish_reason,
                 duration_ms=round(report.duration_ms),
@@ -242,7 +279,7 @@ class RunTrace:
     def _record_usage(self, usage: ResponseUsage, cost: int | None) -> None:
         self._tracer.record(
             TraceUsage(
-                request_id=self._id,
+                request_id=self.facts["request_id"],
                 input_tokens=usage.input_tokens,
                 cached_tokens=usage.input_tokens_details.cached_tokens,
                 cache_write_tokens=usage.input_tokens_details.cache_write_tokens,
@@ -254,10 +291,11 @@ class RunTrace:
         )
 
     def _report(self, status: str, usage: ResponseUsage | None) -> RunReport:
-        facts, served = self.facts, find_serving_attempt(self._attempts)
+        facts = self.facts
+        served = find_serving_attempt(self._attempts)
         successes = (each.at_ms for each in self._attempts if each.fault_type is None)
         return RunReport(
-            request_id=self._id,
+            request_id=self.facts["request_id"],
             received_at_ms=self._began_ms,
             client=facts["client"],
             provider=served.provider if served else facts["provider"],
@@ -273,7 +311,6 @@ class RunTrace:
             attempts=self._attempts,
             rounds=self._rounds,
             load_ms=self._load_ms,
-            save_ms=self.save_ms,
             context=self.context,
         )
 

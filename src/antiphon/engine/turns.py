@@ -5,15 +5,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
+
+import msgspec
 
 from antiphon.core.diagnostic import Code, Diagnostic, ignored
-from antiphon.core.events import Event
+from antiphon.core.events import Completed, Event, Failed, Incomplete
 from antiphon.core.history.call_state import CallState, collect_states, pack
 from antiphon.core.history.capsule import Sealer
 from antiphon.core.request import Request
 from antiphon.core.response import Response
-from antiphon.errors import StoreError
+from antiphon.engine.services import Prepared, Services
+from antiphon.errors import AntiphonError, StoreError
+from antiphon.stages.log import Entry
 from antiphon.store.call_states import MAX_STATE_BYTES
 from antiphon.store.store import Store, Turn
 
@@ -51,6 +55,59 @@ class AddToConversation:
     async def __call__(self, turn: Turn, events: list[Event]) -> list[Event]:
         await self._conversations.add_turn(self._conversation_id, turn)
         return events
+
+
+class TurnWriter:
+    """Saves the turn of one run."""
+
+    def __init__(self, services: Services, prepared: Prepared, save: SaveTurn | None) -> None:
+        """`save` stores the turn of a response that is to be stored; None: it is saved in the
+        store."""
+        self._services = services
+        self._prepared = prepared
+        self._save_turn = _choose_save(services.store, prepared.request, save)
+        self.taken_ms: float | None = None
+        """Time to save the turn; None: nothing was saved."""
+
+    async def keep_call_states(self, response: Response) -> Diagnostic | None:
+        """Keep the provider's state for a client that returns nothing but the ids of calls; return
+        what has to be reported, if it is lost."""
+        request = self._prepared.request
+        if request.state_carrier == "items":
+            return None
+        services = self._services
+        owner = self._prepared.caller.client
+        return await keep_call_states(request, response, services.store, services.sealer, owner)
+
+    async def save(
+        self, response: Response, events: list[Event], facts: Mapping[str, Any]
+    ) -> list[Event]:
+        """Store the turn before its terminal event is sent; return the events to send. A good
+        response stays good if the store fails."""
+        clock = self._services.runtime.monotonic
+        began = clock()
+        turn = self._prepared.make_turn(response, facts["provider"])
+        try:
+            events = await self._save_turn(turn, events)
+        except AntiphonError as error:
+            failure = Entry("store.save_failed", "error", {**facts, "reason": error.message})
+            self._services.emit(failure)
+            events = [*events[:-1], _not_stored(events[-1])]
+        self.taken_ms = (clock() - began) * 1000
+        return events
+
+
+def _choose_save(store: Store, request: Request, save: SaveTurn | None) -> SaveTurn:
+    if not request.store and request.conversation is not None:
+        return AddToConversation(store, request.conversation)
+    return save or SaveInStore(store, request.conversation)
+
+
+def _not_stored(ending: Event) -> Event:
+    """Return the terminal event with `store: false`: nothing can continue from it."""
+    assert isinstance(ending, Completed | Incomplete | Failed)
+    response = msgspec.structs.replace(ending.response, store=False)
+    return msgspec.structs.replace(ending, response=response)
 
 
 # --- state of calls -------------------------------------------------------------------------------

@@ -328,7 +328,7 @@ class RedisLimitCounters:
             ids = [id for id, each in sent.items() if each == client]
             calls.append((_RENEW, 1, key, self._time(), *ids))
         await self._call(*calls)
-        for id in sent.keys() - self._running.keys():  # released meanwhile, maybe before
+        for id in sent.keys() - self._running.keys():  # released during the call, maybe before
             self._queue(sent[id], id, 0, 0)
 
     # Calls of scripts

@@ -45,7 +45,7 @@ class ConversationLocks:
         return await engine.prepare(request, caller, response_id=response_id)
 
     def hand_over(self, response_id: str) -> None:
-        """Leave the lock to whoever runs a background response: its end releases it."""
+        """Leave the lock to the run of a background response: its end releases it."""
         self._drop(response_id)
 
     def _drop(self, response_id: str) -> None:

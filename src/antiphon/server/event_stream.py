@@ -8,7 +8,7 @@ from contextlib import suppress
 
 from antiphon.config import ServerConfig
 from antiphon.dialects.client_dialect import EventBatch, Renderer
-from antiphon.engine.timer import InactivityTimer
+from antiphon.engine.runtime import InactivityTimer
 from antiphon.runs.live_run import EventSource
 from antiphon.server.http import Write
 

@@ -32,8 +32,7 @@ from antiphon.engine.prepare import Preparer
 from antiphon.engine.rejections import RejectedModes, RejectedParameters
 from antiphon.engine.routing import Router
 from antiphon.engine.runtime import Runtime, WorkerThread
-from antiphon.engine.searches import find_nothing
-from antiphon.engine.services import INTERNAL_CLIENT, Caller, Services
+from antiphon.engine.services import INTERNAL_CLIENT, Caller, Services, find_nothing
 from antiphon.engine.shared.sharing import Sharing
 from antiphon.engine.tracing import Tracer, open_tracer
 from antiphon.engine.upstream import EchoUpstream, HTTPUpstream

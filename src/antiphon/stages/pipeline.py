@@ -12,17 +12,20 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from antiphon.core.client_profile import Profile
-from antiphon.core.events import Created, Event, InProgress, Queued
+from antiphon.core.events import TERMINAL_TYPES, Created, Event, InProgress, Queued
 from antiphon.core.faults.fault import ProviderFault, internal_fault
 from antiphon.core.faults.messages import describe
 from antiphon.core.plan.plan import Plan
 from antiphon.core.response import ResponseUsage
-from antiphon.stages.client_profile import ProfileStage
-from antiphon.stages.contract import ContractStage
-from antiphon.stages.diagnostics import DiagnosticsStage
-from antiphon.stages.log import Entry, LogStage
+from antiphon.stages.builtin import (
+    ContractStage,
+    DiagnosticsStage,
+    LogStage,
+    PersistStage,
+    ProfileStage,
+)
+from antiphon.stages.log import Entry
 from antiphon.stages.obfuscation import ObfuscationStage
-from antiphon.stages.persist import PersistStage
 from antiphon.stages.stage import Batch, Stage, failed, terminal, with_terminal
 from antiphon.stages.trace import TraceStage
 
@@ -42,7 +45,7 @@ class Pipeline:
         self._withholds = False
 
     def feed(self, batch: Batch) -> Batch:
-        if terminal(batch.events) is not None:
+        if batch.events and type(batch.events[-1]) in TERMINAL_TYPES:
             return self._end(batch)
         for stage in tuple(self.feeding):
             try:
@@ -59,7 +62,7 @@ class Pipeline:
             try:
                 passed = stage.feed(batch) if stage in self.feeding else batch
                 passed = stage.on_terminal(passed)
-                if terminal(passed.events) is None:
+                if not passed.events or type(passed.events[-1]) not in TERMINAL_TYPES:
                     raise TypeError(f"{type(stage).__name__} dropped the terminal event")
                 batch = passed
             except Exception as error:
@@ -86,7 +89,7 @@ class Pipeline:
         return msgspec.structs.replace(with_terminal(batch, event), fault=fault, to_save=to_save)
 
     def close(self, batch: Batch) -> None:
-        """Let every stage report; the answer is over or the client has disconnected."""
+        """Let every stage report; the response is over or the client has disconnected."""
         for stage in self._stages:
             stage.close(batch)
 
@@ -113,7 +116,7 @@ def build_pipeline(
     stages: Sequence[Stage] = (),
     padding: Callable[[int], bytes] | None = None,
 ) -> Pipeline:
-    """Build the stages behind the translation that this answer needs, in the order of docs/stages.
+    """Build the stages that this response passes, in the order of docs/stages.
 
     `stages` are those of other packages: they come before what traces, logs and saves. `padding`:
     the source of random bytes, for a client that requests obfuscation."""

@@ -6,17 +6,16 @@ from collections.abc import Callable
 
 import msgspec
 
-from antiphon.core.events import Event
+from antiphon.core.events import TERMINAL_EVENTS, Event
 from antiphon.core.response import Response
 from antiphon.dialects.responses.render import SSEEncoder
-from antiphon.stages.stage import Batch, Stage, terminal
+from antiphon.stages.stage import Batch, Stage
 
 
 class RawTap:
     """Bytes as they arrived: one blob, with the offset and time of every read."""
 
-    def __init__(self, *, keep: bool, elapsed_ms: Callable[[], float]) -> None:
-        self._keep = keep
+    def __init__(self, elapsed_ms: Callable[[], float]) -> None:
         self._elapsed_ms = elapsed_ms
         self._pieces: list[bytes] = []
         self.size = 0
@@ -32,20 +31,29 @@ class RawTap:
         pieces, self.size = self._kept
         del self._pieces[pieces:], self.offsets[pieces:]
 
-    def feed(self, chunk: bytes) -> bytes:
-        if self._keep:
-            self.offsets.append((self.size, self._elapsed_ms()))
-            self._pieces.append(chunk)
+    def feed(self, chunk: bytes) -> None:
+        self.offsets.append((self.size, self._elapsed_ms()))
+        self._pieces.append(chunk)
         self.size += len(chunk)
-        return chunk
 
     @property
     def blob(self) -> bytes:
         return b"".join(self._pieces)
 
 
+class Payloads:
+    """The bytes of one run that its trace keeps."""
+
+    def __init__(self, elapsed_ms: Callable[[], float]) -> None:
+        self.request = RawTap(elapsed_ms)
+        self.outbound = RawTap(elapsed_ms)
+        """The request body of every attempt, one after another."""
+        self.raw = RawTap(elapsed_ms)
+        """The provider's bytes: of each round, those of the attempt that succeeded."""
+
+
 class TraceStage(Stage):
-    """The outcome of an answer, for the trace."""
+    """The outcome of a response, for the trace."""
 
     def __init__(self) -> None:
         self.event_count = 0
@@ -54,8 +62,8 @@ class TraceStage(Stage):
 
     def on_terminal(self, batch: Batch) -> Batch:
         self.event_count = batch.event_count
-        ending = terminal(batch.events)
-        if ending is not None:
+        ending = batch.events[-1]
+        if isinstance(ending, TERMINAL_EVENTS):
             self.response = ending.response
         return batch
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import inf
 
 from antiphon.core.faults.classify import classify
-from antiphon.engine.health import NO_KEY, CircuitBreaker, Keyring, Lease, ProviderHealth
+from antiphon.engine.health import NO_KEY, CircuitBreaker, KeyLease, Keyring, ProviderHealth
 
 
 class Clock:
@@ -163,8 +163,8 @@ def half_open() -> ProviderHealth:
     return health
 
 
-def leased(health: ProviderHealth) -> Lease:
-    lease = Lease(health, "a")
+def leased(health: ProviderHealth) -> KeyLease:
+    lease = KeyLease(health, "a")
     lease.acquire()
     return lease
 
@@ -248,9 +248,9 @@ def test_the_last_success_and_the_last_fault_are_remembered() -> None:
     clock = Clock()
     health = ProviderHealth(Keyring([], clock), CircuitBreaker(clock), clock)
     clock.now = 3.0
-    Lease(health, NO_KEY).succeed()
+    KeyLease(health, NO_KEY).succeed()
     clock.now = 5.0
     fault = classify(503, {}, b"busy")
-    Lease(health, NO_KEY).fail(fault, "m", has_other_targets=False)
+    KeyLease(health, NO_KEY).fail(fault, "m", has_other_targets=False)
     assert (health.last_success_at, health.last_fault_at) == (3.0, 5.0)
     assert health.last_fault == (fault.type, fault.code)

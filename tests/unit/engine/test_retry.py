@@ -15,7 +15,7 @@ from antiphon.core.faults.fault import (
     protocol_fault,
     timeout_fault,
 )
-from antiphon.engine.health import HealthRegistry, Keyring, Lease, ProviderHealth
+from antiphon.engine.health import HealthRegistry, KeyLease, Keyring, ProviderHealth
 from antiphon.engine.retry import Change, NextAttempt, RetryPolicy
 from antiphon.engine.routing import Target
 from antiphon.providers.registry import build_providers
@@ -75,7 +75,7 @@ class Request:
             targets, world.health, world.config, world.clock, lambda: 1.0, self._on_skip
         )
         self.attempt: NextAttempt | None = None
-        self.lease: Lease | None = None
+        self.lease: KeyLease | None = None
 
     def _on_skip(self, target: Target, reason: str) -> None:
         self.skipped.append((target.provider.name, reason))
@@ -107,7 +107,7 @@ class Request:
         self.attempt = attempt
         if attempt is None:
             return None
-        self.lease = Lease(self._world.health.of(attempt.target.provider), attempt.key)
+        self.lease = KeyLease(self._world.health.of(attempt.target.provider), attempt.key)
         self.lease.acquire()
         return attempt.target.provider.name, attempt.key
 

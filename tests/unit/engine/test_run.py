@@ -18,7 +18,8 @@ import pytest
 
 import antiphon
 from antiphon.config import AttemptConfig, StoreConfig
-from antiphon.core.events import Event
+from antiphon.core.events import Created, Event, Failed, InProgress
+from antiphon.core.faults.fault import internal_fault
 from antiphon.core.plan.plan import Outbound
 from antiphon.core.request import Request
 from antiphon.core.response import Response
@@ -43,19 +44,20 @@ CALLER = Caller("somebody", "req_1")
 STEPS = {
     "plan": "core/plan/planner.py:plan",
     "encode": "dialects/chat/encode.py:encode",
-    "open": "engine/attempt.py:open",
-    "first byte": "engine/run.py:_read_first_output",
-    "mid-stream": "engine/run.py:_read",
+    "open": "engine/attempts.py:open",
+    "first byte": "engine/run.py:has_output",
+    "mid-stream": "engine/attempts.py:read",
     "filter": "core/filters/simple_filters.py:feed",
-    "stage": "stages/log.py:on_terminal",
+    "stage": "stages/builtin.py:on_terminal",
     "save": "store/sqlite/store.py:save",
     "close": "engine/run.py:__aexit__",
 }
 # Inside `__aexit__`, the resource whose own release is interrupted may stay; no other may.
 RELEASES = {
     "engine/health.py": "key",
-    "engine/attempt.py": "upstream",
-    "engine/timer.py": "upstream",
+    "engine/attempts.py:_release_key": "key",
+    "engine/attempts.py": "upstream",
+    "engine/runtime.py": "upstream",
     "engine/services.py": "active",
 }
 
@@ -205,7 +207,8 @@ async def test_an_exception_at_any_call_leaves_nothing_acquired(
                 may_stay_open.add(f"req_{len(places)}")
             places.append(injector.at)
             file = injector.at.partition(":")[0]
-            allowed = {RELEASES.get(file, "")} if injector.in_exit else set()
+            released = RELEASES.get(injector.at, RELEASES.get(file, ""))
+            allowed = {released} if injector.in_exit else set()
             if injector.at == STEPS["close"]:  # nothing can be released before the first line runs
                 allowed = {"key", "upstream", "active"}
             assert subject.left() <= allowed, injector.at
@@ -221,12 +224,6 @@ async def test_an_exception_at_any_call_leaves_nothing_acquired(
 
 
 _STREAM_ONLY = {"first byte", "mid-stream"}
-# The call that ends the trace row, and the clock that it reads.
-_TRACE_END = {
-    "engine/answer.py:finish_trace",
-    "engine/answer.py:_finish_reason",
-    "engine/run.py:<lambda>",
-}
 
 
 def _interrupts_trace(injector: Injector) -> bool:
@@ -238,8 +235,7 @@ def _interrupts_trace(injector: Injector) -> bool:
         "store/trace/",
         "engine/runtime.py",
     )
-    in_files = injector.at.startswith(files) or injector.at in _TRACE_END
-    return injector.at == STEPS["close"] or (injector.in_exit and in_files)
+    return injector.at == STEPS["close"] or (injector.in_exit and injector.at.startswith(files))
 
 
 def unfinished(tmp_path: Path) -> set[str]:
@@ -273,3 +269,25 @@ async def test_a_run_that_is_left_early_releases_everything(tmp_path: Path) -> N
             assert "upstream" in subject.left()
         assert subject.left() == set()
     assert unfinished(tmp_path) == set()
+
+
+async def test_a_response_that_was_begun_early_is_begun_once(tmp_path: Path) -> None:
+    request = parse_body(b'{"model": "echo/echo", "input": "Hello there", "stream": true}')
+    async with bench(tmp_path) as subject, await subject.engine.create(request, CALLER) as run:
+        assert [type(event) for event in run.start()] == [Created, InProgress]
+        await run.open()
+        events: list[Event] = []
+        while batch := await run.next_events():
+            events += batch
+    assert not any(isinstance(event, Created | InProgress) for event in events)
+    assert terminal(events) is not None
+
+
+async def test_an_unexpected_error_ends_the_response_once(tmp_path: Path) -> None:
+    request = parse_body(b'{"model": "echo/echo", "input": "Hello there", "stream": true}')
+    async with bench(tmp_path) as subject, await subject.engine.create(request, CALLER) as run:
+        await run.open()
+        events = await run.fail(internal_fault(ValueError("a bug")))
+        assert [type(event) for event in events[-1:]] == [Failed]
+        events = await run.fail(internal_fault(ValueError("again")))
+        assert [type(event) for event in events] == [Failed]

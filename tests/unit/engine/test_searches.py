@@ -7,7 +7,8 @@ import asyncio
 from antiphon.core.web_search.rules import SearchRules
 from antiphon.core.web_search.search_call import SearchCall, SearchOutcome
 from antiphon.core.web_search.sources import SearchResult
-from antiphon.engine.searches import Searches, find_nothing
+from antiphon.engine.run import Searches
+from antiphon.engine.services import find_nothing
 
 FOUND = SearchOutcome(results=(SearchResult(title="t", url="https://t.example", snippet="s"),))
 
@@ -54,3 +55,9 @@ async def test_a_search_that_is_called_off_has_failed() -> None:
 
 async def test_nothing_is_found_where_nobody_searches() -> None:
     assert await find_nothing(call("a")) == SearchOutcome()
+
+
+async def test_after_the_end_no_search_is_begun() -> None:
+    searches = Searches(find_nothing)
+    searches.close()
+    assert (await searches.outcome([call("a")])).failed

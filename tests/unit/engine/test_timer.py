@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from antiphon.engine.timer import InactivityTimer
+from antiphon.engine.runtime import InactivityTimer
 from tests.support.loop_clock import LoopClock, loop_clock
 
 

@@ -12,13 +12,14 @@ from antiphon.config import TraceConfig
 from antiphon.core.deltas import Text, Usage
 from antiphon.core.diagnostic import Code, Decision, Diagnostic
 from antiphon.core.faults.classify import classify
+from antiphon.core.plan.plan import Outbound
 from antiphon.core.response import InputTokensDetails, ResponseUsage
 from antiphon.engine.accounting import Accounting, compute_cost
 from antiphon.engine.fault_report import FaultReport
 from antiphon.engine.report import AttemptReport
 from antiphon.engine.routing import Target
 from antiphon.engine.runtime import Runtime
-from antiphon.engine.tracing import RunTrace, Tracer, open_tracer
+from antiphon.engine.tracing import RunEnd, RunTrace, Tracer, open_tracer
 from antiphon.providers.prices import Price
 from antiphon.stages.pipeline import Pipeline
 from antiphon.stages.stage import Batch
@@ -81,6 +82,7 @@ class Recorder:
         self.accounting = Accounting(on_queued=lambda: None)
         clock = chain([100.0], repeat(100.0126)).__next__
         self.trace = RunTrace(self._tracer, FACTS, clock, self.accounting)
+        self.trace.start_clock()
         self.trace.begin()
 
     def read(self) -> TraceDetail:
@@ -125,7 +127,7 @@ def test_attempts_are_recorded_with_their_fault_and_status(tmp_path: Path) -> No
 def test_a_completed_run_has_usage_diagnostics_and_an_end(tmp_path: Path) -> None:
     recorder = Recorder(tmp_path)
     finish_answer(recorder.trace)
-    recorder.trace.finish(None, 3.4, [DIAGNOSTIC])
+    recorder.trace.finish(RunEnd(upstream_latency_ms=3.4, diagnostics=[DIAGNOSTIC]))
     detail = recorder.read()
     assert detail.usage == TraceUsage(
         request_id="req_1", input_tokens=7, cached_tokens=2, output_tokens=3
@@ -150,7 +152,7 @@ def test_a_run_without_a_response_is_cancelled_or_failed(
     tmp_path: Path, fault: Any, status: str
 ) -> None:
     recorder = Recorder(tmp_path)
-    recorder.trace.finish(fault, None, [])
+    recorder.trace.finish(RunEnd(failure=fault))
     assert recorder.read().finish == TraceFinish(request_id="req_1", status=status, duration_ms=13)
 
 
@@ -162,12 +164,19 @@ def test_a_run_that_could_not_be_entered_is_failed(tmp_path: Path) -> None:
     assert finish.status == "failed"
 
 
+def test_a_run_ends_once(tmp_path: Path) -> None:
+    recorder = Recorder(tmp_path)
+    recorder.trace.finish(RunEnd())
+    recorder.trace.abort()
+    assert [each.status for each in recorder.accounting.ended] == ["cancelled"]
+
+
 @pytest.mark.parametrize("payloads", [False, True])
 def test_a_failure_is_recorded_with_its_reason_payloads_or_not(
     tmp_path: Path, *, payloads: bool
 ) -> None:
     recorder = Recorder(tmp_path, payloads=payloads)
-    recorder.trace.finish(FAILURE, None, [])
+    recorder.trace.finish(RunEnd(failure=FAILURE))
     assert recorder.read().errors == (
         TraceError(
             request_id="req_1",
@@ -186,7 +195,7 @@ def test_the_end_names_the_attempt_that_answered(tmp_path: Path) -> None:
     recorder.trace.attempt(attempt(2, "two", model="n", dialect="gemini"))
     recorder.trace.attempt(attempt(3, "three", **REJECTED))  # a further round that was given up
     recorder.trace.skip_target(FOUR, "its circuit breaker is open")
-    recorder.trace.finish(None, None, [])
+    recorder.trace.finish(RunEnd())
     detail = recorder.read()
     assert detail.finish is not None
     found = detail.finish
@@ -202,11 +211,12 @@ def test_the_end_names_the_attempt_that_answered(tmp_path: Path) -> None:
 
 
 def feed_streams(trace: RunTrace) -> None:
-    trace.request.feed(b'{"input": "with sk-secret"}')
-    trace.outbound.feed(b'{"messages": []}')
-    trace.raw.feed(b"data: 1\n\n")
+    trace.record_outbound(Outbound(path="/", body=b'{"messages": []}'))
+    if trace.payloads is not None:
+        trace.payloads.request.feed(b'{"input": "with sk-secret"}')
+        trace.payloads.raw.feed(b"data: 1\n\n")
     finish_answer(trace)
-    trace.finish(None, None, [])
+    trace.finish(RunEnd())
 
 
 def test_payloads_are_recorded_without_secrets(tmp_path: Path) -> None:
@@ -230,7 +240,7 @@ def test_without_payloads_no_stream_is_recorded(tmp_path: Path) -> None:
 def test_a_disabled_trace_writes_no_file(tmp_path: Path) -> None:
     tracer = open_tracer(TraceConfig(enabled=False), tmp_path, Runtime(), Redactor())
     assert not tracer.keeps_payloads
-    RunTrace(tracer, FACTS, lambda: 0.0).finish(None, None, [])
+    RunTrace(tracer, FACTS, lambda: 0.0).finish(RunEnd())
     tracer.close()
     assert list(tmp_path.iterdir()) == []
 
@@ -250,7 +260,7 @@ def test_the_cost_is_that_of_the_model_that_answered(tmp_path: Path) -> None:
     recorder.trace.attempt(attempt(1, "dear", price=dear, **REJECTED))
     recorder.trace.attempt(attempt(2, price=PRICE))
     finish_answer(recorder.trace)
-    recorder.trace.finish(None, 3.4, [])
+    recorder.trace.finish(RunEnd(upstream_latency_ms=3.4))
     [ended] = recorder.accounting.ended
     assert (ended.client, ended.provider, ended.model) == (FACTS["client"], "up", "m")
     assert ended.cost == (5 * 2.0 + 2 * 0.5 + 3 * 8.0) * 1000
@@ -264,7 +274,7 @@ def test_the_cost_is_that_of_the_model_that_answered(tmp_path: Path) -> None:
 def test_tokens_without_a_price_have_an_unknown_cost(tmp_path: Path) -> None:
     recorder = Recorder(tmp_path)
     finish_answer(recorder.trace)
-    recorder.trace.finish(None, 3.4, [])
+    recorder.trace.finish(RunEnd(upstream_latency_ms=3.4))
     [ended] = recorder.accounting.ended
     assert ended.cost is None
 

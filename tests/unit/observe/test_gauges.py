@@ -5,7 +5,7 @@ from __future__ import annotations
 from prometheus_client import CollectorRegistry
 
 from antiphon.core.faults.classify import classify
-from antiphon.engine.health import Lease
+from antiphon.engine.health import KeyLease
 from antiphon.observe.gauges import Gauges, GaugeValues, read_engine
 from antiphon.providers.registry import build_providers
 from antiphon.store.trace.rows import TraceLoss
@@ -17,7 +17,7 @@ async def test_resting_keys_and_open_breakers_are_read_by_provider() -> None:
         engine = opened.engine
         provider = build_providers(echo_config(), {})["echo"]
         health = engine.services.health.of(provider)
-        lease = Lease(health, "")
+        lease = KeyLease(health, "")
         busy = classify(429, {"retry-after": "9"}, b"{}")
         lease.fail(busy, "echo", has_other_targets=False)
         for _ in range(engine.services.attempts.breaker_threshold):

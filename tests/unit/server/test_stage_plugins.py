@@ -15,8 +15,8 @@ from antiphon.config import Config, PipelineConfig, ProviderConfig
 from antiphon.core.events import Completed
 from antiphon.errors import ConfigError
 from antiphon.server.wiring import GROUP, load_stages
+from antiphon.stages.builtin import PersistStage
 from antiphon.stages.change_text import change_text
-from antiphon.stages.persist import PersistStage
 from antiphon.stages.stage import Batch, Stage, with_terminal
 from tests.support.upstream import (
     DONE,
@@ -30,7 +30,7 @@ from tests.support.upstream import (
     whole_answer,
 )
 
-PERSIST = EntryPoint("keep", "antiphon.stages.persist:PersistStage", GROUP)
+PERSIST = EntryPoint("keep", "antiphon.stages.builtin:PersistStage", GROUP)
 BROKEN = EntryPoint("broken", "antiphon.nothing:Stage", GROUP)
 NO_STAGE = EntryPoint("object", "builtins:object", GROUP)
 

@@ -10,7 +10,7 @@ import pytest
 from msgspec import structs
 
 from antiphon.config import CapsuleConfig, OtelConfig, StoreConfig, TraceConfig, VisionConfig
-from antiphon.engine.searches import find_nothing
+from antiphon.engine.services import find_nothing
 from antiphon.engine.tracing import Tracer
 from antiphon.errors import ConfigError, StoreError
 from antiphon.server.wiring import open_engine

@@ -9,7 +9,7 @@ from antiphon.core.deltas import Text
 from antiphon.core.events import Event, Failed
 from antiphon.core.faults.classify import classify
 from antiphon.core.faults.fault import ProviderFault
-from antiphon.stages.client_profile import ProfileStage
+from antiphon.stages.builtin import ProfileStage
 from antiphon.stages.pipeline import Pipeline
 from antiphon.stages.stage import Batch, failed
 from tests.support.machines import machine

@@ -10,7 +10,7 @@ from antiphon.core.deltas import Text
 from antiphon.core.events import Completed, Event, Failed
 from antiphon.core.structured_output.contract import OutputContract
 from antiphon.errors import InvalidOutputFormat
-from antiphon.stages.contract import ContractStage
+from antiphon.stages.builtin import ContractStage
 from antiphon.stages.stage import Batch
 from tests.support.machines import machine
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from antiphon.core.diagnostic import Code, Decision, Diagnostic
 from antiphon.core.events import Completed
 from antiphon.core.response import Response
-from antiphon.stages.diagnostics import DiagnosticsStage
+from antiphon.stages.builtin import DiagnosticsStage
 from antiphon.stages.log import Entry
 from antiphon.stages.stage import Batch
 

@@ -8,7 +8,8 @@ from antiphon.core.deltas import Text, Usage
 from antiphon.core.events import Event
 from antiphon.core.faults.fault import timeout_fault
 from antiphon.core.stream.machine import ResponseMachine
-from antiphon.stages.log import Entry, LogStage
+from antiphon.stages.builtin import LogStage
+from antiphon.stages.log import Entry
 from antiphon.stages.pipeline import Pipeline
 from antiphon.stages.stage import Batch
 from tests.support.machines import machine

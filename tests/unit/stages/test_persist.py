@@ -6,7 +6,7 @@ import pytest
 
 from antiphon.core.events import Completed, Event, Failed, Incomplete
 from antiphon.core.response import Response
-from antiphon.stages.persist import PersistStage
+from antiphon.stages.builtin import PersistStage
 from antiphon.stages.pipeline import Pipeline
 from antiphon.stages.stage import Batch
 from tests.support.machines import NOW, machine

@@ -13,8 +13,8 @@ from antiphon.core.events import Created, Event, Failed, InProgress
 from antiphon.core.faults.messages import describe
 from antiphon.core.plan.plan import Plan
 from antiphon.core.structured_output.contract import OutputContract
+from antiphon.stages.builtin import PersistStage
 from antiphon.stages.log import Entry
-from antiphon.stages.persist import PersistStage
 from antiphon.stages.pipeline import Pipeline, build_pipeline
 from antiphon.stages.stage import Batch, Stage
 from antiphon.stages.trace import PayloadTraceStage, TraceStage

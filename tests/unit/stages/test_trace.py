@@ -19,20 +19,14 @@ def counting_clock() -> Callable[[], float]:
 
 
 def test_raw_bytes_are_kept_with_offset_and_time_of_each_read() -> None:
-    tap = RawTap(keep=True, elapsed_ms=counting_clock())
-    assert tap.feed(b"abc") == b"abc"
+    tap = RawTap(counting_clock())
+    tap.feed(b"abc")
     tap.feed(b"de")
     assert (tap.blob, tap.size, tap.offsets) == (b"abcde", 5, [(0, 1.0), (3, 2.0)])
 
 
-def test_without_payloads_only_the_size_is_kept() -> None:
-    tap = RawTap(keep=False, elapsed_ms=counting_clock())
-    assert tap.feed(b"abc") == b"abc"
-    assert (tap.blob, tap.size, tap.offsets) == (b"", 3, [])
-
-
 def test_a_rewind_drops_a_retried_attempt_but_not_an_earlier_round() -> None:
-    tap = RawTap(keep=True, elapsed_ms=counting_clock())
+    tap = RawTap(counting_clock())
     tap.feed(b"failed")
     tap.rewind()
     tap.feed(b"round 1")

@@ -16,7 +16,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from antiphon.core.items import Document
-from antiphon.engine.timer import InactivityTimer
+from antiphon.engine.runtime import InactivityTimer
 from antiphon.errors import InvalidRequest
 from antiphon.server.body import BodyDecoder, BodyScanner
 from antiphon.server.content_encoding import PIECE_BYTES

@@ -6,25 +6,23 @@ No provider is called. The request is checked, planned, traced, logged and store
 from __future__ import annotations
 
 from antiphon.core.events import Event
-from antiphon.engine.answer import Answer
+from antiphon.engine.attempts import Attempts
+from antiphon.engine.output import RunOutput
+from antiphon.engine.run import translate
 from antiphon.engine.services import Prepared, Services
 from antiphon.engine.tracing import RunTrace
-from antiphon.engine.turns import SaveInStore
 
 
 async def warm_up(services: Services, prepared: Prepared) -> list[Event]:
     """Complete a response at once, and return its events."""
-    runtime = services.runtime
-    began = runtime.monotonic()
-    trace = RunTrace(
-        services.tracer, prepared.facts(), lambda: (runtime.monotonic() - began) * 1000
-    )
-    trace.software = prepared.caller.profile.software
-    trace.begin(prepared.skipped)
-    save = SaveInStore(services.store, prepared.request.conversation)
-    answer = Answer(services, prepared, trace, prepared.targets[0], save)
+    trace = RunTrace(services.tracer, prepared.facts(), services.runtime.monotonic)
+    trace.start_clock()
+    trace.begin(prepared.skipped, software=prepared.caller.profile.software)
+    attempts = Attempts(services, prepared, trace)
+    output = RunOutput(services, prepared, trace, attempts, None)
+    output.open()
+    translation = translate(services, prepared, prepared.targets[0], prepared.first_plan)
     try:
-        return await answer.release(answer.translation.complete())
+        return await output.release(translation.complete(), translation)
     finally:
-        answer.close()
-        answer.finish_trace()
+        output.close(translation)

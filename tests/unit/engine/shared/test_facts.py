@@ -14,7 +14,7 @@ from antiphon.config import AttemptConfig
 from antiphon.core.faults.fault import ProviderFault, fault_of_kind
 from antiphon.core.faults.kinds import FaultKind
 from antiphon.engine.engine import Engine
-from antiphon.engine.health import HealthRegistry, Lease, ProviderHealth
+from antiphon.engine.health import HealthRegistry, KeyLease, ProviderHealth
 from antiphon.engine.rejections import RejectedModes, RejectedParameters
 from antiphon.engine.shared.facts import MAX_S, Fact, SharedFacts, digest_key
 from antiphon.server.wiring import open_engine
@@ -49,7 +49,7 @@ class Pair:
         )
 
     def fail(self, fault: ProviderFault, model: str = "m") -> None:
-        lease = Lease(health_of(self.first), KEY)
+        lease = KeyLease(health_of(self.first), KEY)
         lease.acquire()
         lease.fail(fault, model, has_other_targets=True)
 
@@ -107,7 +107,7 @@ async def test_an_open_circuit_is_open_for_others_until_one_succeeds(pair: Pair)
     pair.fail(fault(FaultKind.SERVER_ERROR))
     assert not health_of(pair.second).breaker.is_closed
     assert health_of(pair.second).pick_key("m") is None
-    lease = Lease(health_of(pair.first), KEY)
+    lease = KeyLease(health_of(pair.first), KEY)
     lease.acquire()
     lease.succeed()
     assert health_of(pair.second).breaker.is_closed
@@ -118,7 +118,7 @@ async def test_an_open_circuit_is_open_for_others_until_one_succeeds(pair: Pair)
 
 
 async def test_a_success_at_a_closed_circuit_is_not_sent(pair: Pair) -> None:
-    lease = Lease(health_of(pair.first), KEY)
+    lease = KeyLease(health_of(pair.first), KEY)
     lease.acquire()
     lease.succeed()
     assert pair.sent == []

@@ -9,7 +9,7 @@ import pytest
 
 from antiphon.config import Config, ModelConfig, ProviderConfig
 from antiphon.core.faults.classify import classify
-from antiphon.engine.health import CircuitBreaker, Keyring, Lease, ProviderHealth
+from antiphon.engine.health import CircuitBreaker, KeyLease, Keyring, ProviderHealth
 from antiphon.server.ui.catalog import describe_light
 from tests.support.applications import echo_config, open_application
 from tests.support.gateways import replaced
@@ -109,7 +109,7 @@ def health(clock: Clock) -> ProviderHealth:
 
 
 def fail(health: ProviderHealth, status: int, key: str = "a") -> None:
-    lease = Lease(health, key)
+    lease = KeyLease(health, key)
     lease.acquire()
     lease.fail(classify(status, {}, b""), "m", has_other_targets=False)
 
@@ -123,7 +123,7 @@ def test_a_fault_is_shown_until_a_success_or_for_five_minutes(
     assert (light, reason.startswith("the last attempt failed: ")) == ("warn", True)
     clock.now += 301
     assert describe_light(health)[0] == "idle"
-    Lease(health, "a").succeed()
+    KeyLease(health, "a").succeed()
     assert describe_light(health) == ("ok", "the last attempt succeeded")
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
+from itertools import count
 from typing import Any
 
 from antiphon.core.events import Completed
@@ -51,3 +53,14 @@ async def test_it_is_stored_unless_the_request_says_otherwise() -> None:
         assert found is not None
         assert found.input[0]["content"][0]["text"] == "Hello"
         assert await store.load(unstored.response.id, client="local") is None
+
+
+async def test_its_duration_is_in_milliseconds() -> None:
+    async with open_application() as opened:
+        ticks = count(100.0, 0.001)  # a millisecond passes with each look at the clock
+        services = opened.engine.services
+        runtime = replace(services.runtime, monotonic=lambda: next(ticks))
+        opened.engine.services = replace(services, runtime=runtime)
+        await warm(opened)
+    [entry] = opened.log
+    assert 0 < entry.facts["duration_ms"] < 100

@@ -1,15 +1,15 @@
-"""Attempt: one try at one upstream with one key, and the encoded requests of a run's attempts."""
+"""Request encoding: the encoded request of each attempt, without what providers have rejected."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import msgspec
 
 from antiphon.core.diagnostic import Code, Decision, Diagnostic
-from antiphon.core.faults.fault import FaultType, ProviderFault, timeout_fault
+from antiphon.core.faults.fault import FaultType, ProviderFault
 from antiphon.core.history.capsule import Unseal
 from antiphon.core.history.steps import MessageStep, ReasoningStep, Step
 from antiphon.core.plan.measure_input import measure_input
@@ -26,12 +26,6 @@ from antiphon.engine.rejections import (
 )
 from antiphon.engine.retry import Change
 from antiphon.engine.routing import Target
-from antiphon.engine.services import Prepared, Services
-from antiphon.engine.timer import InactivityTimer
-from antiphon.engine.upstream import Upstream, UpstreamAnswer, error_body
-from antiphon.errors import UpstreamError
-
-_GRACE_S = 2.0  # how long usage may follow a finish reason
 
 
 class RejectedPart(NamedTuple):
@@ -144,17 +138,6 @@ class RequestEncoding:
         self._without_state = True
 
 
-def make_encoding(services: Services, prepared: Prepared) -> RequestEncoding:
-    """Make the encoding of a prepared request."""
-    return RequestEncoding(
-        planner=prepared.planner,
-        rejected=services.rejected,
-        unseal=prepared.unseal,
-        stream=prepared.request.stream,
-        modes=ModeFallback(services.rejected_modes, services.runtime.monotonic),
-    )
-
-
 def _report_left_out(plan: Plan, diagnostics: Sequence[Diagnostic]) -> Plan:
     """Add diagnostics of parameters that were left out, which the response must not report."""
     return msgspec.structs.replace(
@@ -184,81 +167,3 @@ def _remove_step_state(step: Step) -> Step:
     if isinstance(step, MessageStep) and step.native is not None:
         return msgspec.structs.replace(step, native=None)
     return step
-
-
-class Attempt:
-    """One try at one upstream: the request that is sent and the answer that is read."""
-
-    def __init__(self, target: Target, key: str, outbound: Outbound, upstream: Upstream) -> None:
-        self.target = target
-        self.outbound = outbound
-        self.idle_fault: ProviderFault | None = None
-        """Set once the provider has sent nothing for too long."""
-        self._key = key
-        self._upstream = upstream
-        self._answer: UpstreamAnswer | None = None
-        self._timer: InactivityTimer | None = None
-        self.is_reading = False
-        """Whether somebody waits for bytes: otherwise the client is the slow one."""
-        self.is_active = False
-        """Whether the last read held a frame before the finish reason."""
-
-    @property
-    def status(self) -> int | None:
-        """The HTTP status of the answer; None while there is none."""
-        return None if self._answer is None else self._answer.status
-
-    async def open(self, clock: Callable[[], float]) -> float:
-        """Send the request and wait for the response head; return the latency in milliseconds."""
-        began = clock()
-        provider = self.target.provider
-        self._answer = answer = await self._upstream.open(provider, self.outbound, self._key)
-        latency_ms = round((clock() - began) * 1000, 1)
-        if answer.status >= 300:
-            body = await error_body(answer)
-            raise UpstreamError(provider.dialect.classify(answer.status, answer.headers, body))
-        return latency_ms
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether the answer is one JSON body, although a stream was requested."""
-        assert self._answer is not None
-        return self._answer.headers.get("content-type", "").startswith("application/json")
-
-    def begin_read(self) -> UpstreamAnswer:
-        """Return the answer to read from; the reader clears `is_reading` afterwards."""
-        assert self._answer is not None
-        if self.is_active and self._timer is not None:
-            self._timer.touch()  # now, not when it arrived: the client took its time meanwhile
-        self.is_reading = True
-        return self._answer
-
-    async def read_all(self) -> bytes:
-        assert self._answer is not None
-        return await self._answer.read()
-
-    def watch_idle(self, *, finishing: bool) -> None:
-        """Close the answer when the provider sends nothing for `idle_s` seconds."""
-        limit_s = _GRACE_S if finishing else self.target.provider.timeouts.idle_s
-        self._timer = InactivityTimer(limit_s, self._on_idle, repeat=True)
-
-    def expect_end(self) -> None:
-        """Wait only a moment longer: the finish reason is here, and usage may follow."""
-        if self._timer is not None:
-            self._timer.reset(_GRACE_S)
-
-    def _on_idle(self) -> None:
-        """Only the provider counts: while nothing is being read, the client is the slow one."""
-        if self.is_reading and self._answer is not None:
-            self.idle_fault = timeout_fault("idle")
-            self._answer.close()
-
-    def hang_up(self) -> None:
-        """Close the answer; whoever is reading it wakes up."""
-        if self._answer is not None:
-            self._answer.close()
-
-    def close(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        self.hang_up()

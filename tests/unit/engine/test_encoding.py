@@ -1,18 +1,13 @@
-"""Attempts: the encoded request of each, and one try at an upstream."""
+"""Request encoding: the request of each attempt, without what was rejected."""
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
 
-import pytest
 from msgspec import structs
 
-from antiphon.config import TimeoutConfig
 from antiphon.core.deltas import ReasoningState
 from antiphon.core.faults.classify import classify
 from antiphon.core.filters.filter import FollowUp
@@ -26,22 +21,11 @@ from antiphon.core.history.steps import (
 )
 from antiphon.core.plan.next_round import FinishedRound
 from antiphon.core.plan.plan import Outbound, Plan
-from antiphon.engine.attempt import Attempt, RequestEncoding
+from antiphon.engine.encoding import RequestEncoding
 from antiphon.engine.rejections import ModeFallback, RejectedModes, RejectedParameters
 from antiphon.engine.routing import Target
-from antiphon.engine.upstream import EchoUpstream, HTTPUpstream
-from antiphon.errors import UpstreamError
 from tests.support.outbound_requests import configured, make_request_plan
 from tests.support.plans import FixedPlanner
-from tests.support.upstream import (
-    HELLO,
-    Connection,
-    ReceivedRequest,
-    Script,
-    send_frames,
-    send_json,
-    upstream,
-)
 
 TARGET = Target(configured("chat"), "m")
 TOP_P = classify(400, {}, b'{"error":{"message":"Unsupported parameter: top_p"}}')
@@ -159,96 +143,3 @@ def test_a_target_takes_over_only_with_the_same_output_contract() -> None:
     assert subject.can_take_over(TARGET, plan)
     contract = structs.replace(plan.contract, requested="json_object")
     assert not subject.can_take_over(TARGET, structs.replace(plan, contract=contract))
-
-
-# One try
-
-
-@asynccontextmanager
-async def attempt_at(script: Script, idle_s: float = 60) -> AsyncIterator[Attempt]:
-    client = HTTPUpstream()
-    async with upstream(script) as server:
-        provider = configured("chat", base_url=server.url, timeouts=TimeoutConfig(idle_s=idle_s))
-        attempt = Attempt(Target(provider, "m"), "sk-key", OUTBOUND, client)
-        try:
-            yield attempt
-        finally:
-            attempt.close()
-            await client.close()
-
-
-async def read_once(attempt: Attempt) -> bytes:
-    """Read the network once, as a run does."""
-    try:
-        return await attempt.begin_read().next()
-    finally:
-        attempt.is_reading = False
-
-
-async def test_latency_is_measured_up_to_the_response_head() -> None:
-    times = iter([10.0, 10.25])
-    async with attempt_at(send_frames(HELLO)) as attempt:
-        assert await attempt.open(lambda: next(times)) == 250.0
-        assert attempt.status == 200
-        assert not attempt.is_whole
-        received = b""
-        while piece := await read_once(attempt):
-            received += piece
-    assert received == b"".join(HELLO)
-
-
-async def test_a_json_body_is_a_whole_answer() -> None:
-    async with attempt_at(send_json(200, {"choices": []})) as attempt:
-        await attempt.open(lambda: 0.0)
-        assert attempt.is_whole
-        assert json.loads(await attempt.read_all()) == {"choices": []}
-
-
-async def test_an_error_status_raises_the_fault_of_its_body() -> None:
-    script = send_json(429, {"error": {"message": "slow down"}}, retry_after="7")
-    async with attempt_at(script) as attempt:
-        with pytest.raises(UpstreamError) as caught:
-            await attempt.open(lambda: 0.0)
-        assert attempt.status == 429
-    assert (caught.value.fault.status, caught.value.fault.retry_after_s) == (429, 7.0)
-
-
-async def send_head_and_wait(request: ReceivedRequest, client: Connection) -> None:
-    await client.head()
-    await client.wait_disconnected()
-
-
-async def test_a_provider_that_sends_nothing_is_disconnected() -> None:
-    async with attempt_at(send_head_and_wait, idle_s=0.05) as attempt:
-        await attempt.open(lambda: 0.0)
-        attempt.watch_idle(finishing=False)
-        with pytest.raises(UpstreamError):
-            await read_once(attempt)
-        assert attempt.idle_fault is not None
-        assert attempt.idle_fault.code == "idle_timeout"
-
-
-async def test_a_slow_client_is_not_an_idle_provider() -> None:
-    async with attempt_at(send_head_and_wait, idle_s=0.01) as attempt:
-        await attempt.open(lambda: 0.0)
-        attempt.watch_idle(finishing=False)
-        await asyncio.sleep(0.05)
-        assert attempt.idle_fault is None
-
-
-async def test_hanging_up_ends_a_pending_read() -> None:
-    async with attempt_at(send_head_and_wait) as attempt:
-        await attempt.open(lambda: 0.0)
-        reading = asyncio.create_task(read_once(attempt))
-        await asyncio.sleep(0)
-        attempt.hang_up()
-        with pytest.raises(UpstreamError):
-            await reading
-        assert attempt.idle_fault is None
-
-
-async def test_an_attempt_that_was_never_opened_can_be_closed() -> None:
-    attempt = Attempt(TARGET, "", OUTBOUND, EchoUpstream())
-    attempt.expect_end()
-    attempt.close()
-    assert attempt.status is None

@@ -1,4 +1,4 @@
-"""Answer: events of a run, its stored turn, its diagnostics and its log."""
+"""Output of a run: its events, its stored turn, its diagnostics and its log."""
 
 from __future__ import annotations
 
@@ -13,16 +13,18 @@ import pytest
 
 from antiphon.config import StoreConfig
 from antiphon.core.diagnostic import Code, Decision, Diagnostic
-from antiphon.core.events import Created, Failed, InProgress
+from antiphon.core.events import Event
 from antiphon.core.faults.classify import classify
 from antiphon.core.history.capsule import Unopened
 from antiphon.core.plan.planner import PlanInputs, Planner
 from antiphon.core.response import Response
 from antiphon.dialects.chat.dialect import ChatDialect
-from antiphon.engine.answer import Answer, choose_locale
+from antiphon.engine.attempts import Attempts
 from antiphon.engine.fault_report import log_fields
+from antiphon.engine.output import RunOutput
 from antiphon.engine.routing import Target
-from antiphon.engine.services import Caller, Prepared, Services
+from antiphon.engine.run import fault_without_output, has_output, translate
+from antiphon.engine.services import Caller, Prepared, Services, choose_locale
 from antiphon.engine.tracing import RunTrace
 from antiphon.engine.turns import SaveInStore
 from antiphon.errors import StoreError
@@ -34,7 +36,7 @@ from antiphon.store.store import Turn
 from tests.support.gateways import replaced, settings
 from tests.support.outbound_requests import configured
 from tests.support.request_body import parse_body
-from tests.support.upstream import HELLO, HELLO_WORLD, chunk, frame, whole_answer
+from tests.support.upstream import HELLO, chunk, frame, whole_answer
 
 WHOLE = json.dumps(whole_answer("Hello, world")).encode()
 SILENT_END = frame({"choices": []}) + b"data: [DONE]\n\n"
@@ -69,21 +71,27 @@ def prepare(locale: str = "en", **fields: Any) -> Prepared:
 
 
 class Subject:
-    """An answer on the services of a real engine, and the log."""
+    """The output of a run on the services of a real engine, and the log."""
 
     def __init__(self, services: Services, prepared: Prepared, log: list[Entry]) -> None:
         trace = RunTrace(services.tracer, prepared.facts(), lambda: 1.0)
         self.store = services.store
-        self.log = log
+        self.entries = log
+        self.attempts = Attempts(services, prepared, trace)
         save = SaveInStore(services.store, None)
-        self.answer = Answer(services, prepared, trace, TARGET, save)
+        self.output = RunOutput(services, prepared, trace, self.attempts, save)
+        self.output.open()
+        self.translation = translate(services, prepared, TARGET, prepared.first_plan)
+
+    async def release(self, events: list[Event]) -> list[Event]:
+        return await self.output.release(events, self.translation)
 
     def log_of(self, event: str) -> list[dict[str, Any]]:
-        return [dict(entry.facts) for entry in self.log if entry.event == event]
+        return [dict(entry.facts) for entry in self.entries if entry.event == event]
 
 
 @asynccontextmanager
-async def open_answer(
+async def open_output(
     tmp_path: Path, *, full: bool = False, **fields: Any
 ) -> AsyncIterator[Subject]:
     log: list[Entry] = []
@@ -95,79 +103,57 @@ async def open_answer(
         yield Subject(services, prepare(**fields), log)
 
 
-# Output
-
-
-@pytest.mark.parametrize("body", [WHOLE, b"".join(HELLO_WORLD)], ids=["json", "stream"])
-async def test_a_whole_answer_may_be_json_or_a_stream(tmp_path: Path, body: bytes) -> None:
-    async with open_answer(tmp_path) as subject:
-        ending = terminal(subject.answer.read_whole(body))
-        assert ending is not None
-        assert ending.response.status == "completed"
-        assert ending.response.usage is not None
-        assert ending.response.usage.total_tokens == 10
+# Output of an attempt
 
 
 async def test_there_is_no_output_before_the_first_text(tmp_path: Path) -> None:
-    async with open_answer(tmp_path) as subject:
-        answer = subject.answer
-        answer.early += answer.translation.feed(HELLO[0])
-        before = answer.has_output
-        answer.early += answer.translation.feed(HELLO[1])
-        assert (before, answer.has_output) == (False, True)
-        assert answer.fault_without_output(answer.early) is None
+    async with open_output(tmp_path) as subject:
+        translation = subject.translation
+        events = translation.feed(HELLO[0])
+        before = has_output(translation, events)
+        events += translation.feed(HELLO[1])
+        assert (before, has_output(translation, events)) == (False, True)
+        assert fault_without_output(translation, events, "it") is None
 
 
 async def test_a_stream_that_ends_without_output_is_a_fault(tmp_path: Path) -> None:
-    async with open_answer(tmp_path) as subject:
-        answer = subject.answer
-        events = answer.translation.feed(SILENT_END) + answer.translation.close()
-        fault = answer.fault_without_output(events)
+    async with open_output(tmp_path) as subject:
+        events = subject.translation.feed(SILENT_END) + subject.translation.close()
+        fault = fault_without_output(subject.translation, events, "it")
         assert fault is not None
         assert fault.retryable
 
 
-async def test_an_answer_that_was_begun_early_is_begun_once(tmp_path: Path) -> None:
-    async with open_answer(tmp_path) as subject:
-        answer = subject.answer
-        assert [type(event) for event in answer.start()] == [Created, InProgress]
-        answer.use_target(TARGET, answer.plan)  # a retry
-        events = answer.translation.feed(b"".join(HELLO_WORLD)) + answer.translation.close()
-        assert not any(isinstance(event, Created | InProgress) for event in events)
-
-
-async def test_a_retry_drops_the_events_and_the_fault_of_the_attempt_before(tmp_path: Path) -> None:
-    async with open_answer(tmp_path) as subject:
-        answer = subject.answer
-        answer.early += answer.translation.feed(HELLO[0])
-        before = answer.translation
-        answer.fault = BUSY
-        answer.use_target(TARGET, answer.plan)
-        after: Answer = answer  # the type checker still assumes the fault
-        assert (after.early, after.fault) == ([], None)
-        assert answer.translation is not before
+async def test_an_attempt_drops_the_events_and_the_fault_of_the_one_before(tmp_path: Path) -> None:
+    async with open_output(tmp_path) as subject:
+        output = subject.output
+        output.unread.extend(subject.translation.feed(HELLO[0]))
+        error = output.opening_failed(BUSY)
+        assert (error.fault, output.fault, error.provider) == (BUSY, BUSY, "it")
+        output.begin_attempt(subject.attempts.plan)
+        assert (output.take_unread(), output.fault) == ([], None)
 
 
 # Storing
 
 
 async def test_the_turn_is_stored_before_the_terminal_event_is_returned(tmp_path: Path) -> None:
-    async with open_answer(tmp_path) as subject:
-        await subject.answer.release(subject.answer.read_whole(WHOLE))
+    async with open_output(tmp_path) as subject:
+        await subject.release(subject.translation.feed_whole(WHOLE))
         [turn] = await subject.store.chain("resp_1", client="alice")
         assert (turn.client, turn.provider, turn.status) == ("alice", "it", "completed")
         assert turn.output[0]["content"][0]["text"] == "Hello, world"
 
 
 async def test_nothing_is_stored_if_the_request_says_so(tmp_path: Path) -> None:
-    async with open_answer(tmp_path, full=True, store=False) as subject:
-        await subject.answer.release(subject.answer.read_whole(WHOLE))
+    async with open_output(tmp_path, full=True, store=False) as subject:
+        await subject.release(subject.translation.feed_whole(WHOLE))
         assert subject.log_of("store.save_failed") == []
 
 
-async def test_a_store_that_fails_leaves_a_good_answer_with_store_false(tmp_path: Path) -> None:
-    async with open_answer(tmp_path, full=True) as subject:
-        ending = terminal(await subject.answer.release(subject.answer.read_whole(WHOLE)))
+async def test_a_store_that_fails_leaves_a_good_response_with_store_false(tmp_path: Path) -> None:
+    async with open_output(tmp_path, full=True) as subject:
+        ending = terminal(await subject.release(subject.translation.feed_whole(WHOLE)))
         assert ending is not None
         assert (ending.response.status, ending.response.store) == ("completed", False)
         [entry] = subject.log_of("store.save_failed")
@@ -178,56 +164,56 @@ async def test_a_store_that_fails_leaves_a_good_answer_with_store_false(tmp_path
 
 
 @pytest.mark.parametrize("ending", [b"", chunk({}, "abort")], ids=["none", "unknown"])
-async def test_an_answer_that_failed_by_its_finish_reason_is_logged_with_the_reason(
+async def test_a_response_that_failed_by_its_finish_reason_is_logged_with_the_reason(
     tmp_path: Path, ending: bytes
 ) -> None:
-    async with open_answer(tmp_path) as subject:
-        answer = subject.answer
+    async with open_output(tmp_path) as subject:
+        translation = subject.translation
         body = HELLO[0] + HELLO[1] + ending
-        await answer.release(answer.translation.feed(body) + answer.translation.close())
-        answer.close()
+        await subject.release(translation.feed(body) + translation.close())
+        subject.output.close(translation)
         [entry] = subject.log_of("response.failed")
         assert entry["reason"]
 
 
-async def test_an_unexpected_error_ends_the_answer_once(tmp_path: Path) -> None:
-    async with open_answer(tmp_path) as subject:
-        answer = subject.answer
-        await answer.release(answer.translation.feed(b"".join(HELLO)))
-        events = await answer.end_with(answer.report_bug(ValueError("a bug")))
-        assert isinstance(events[-1], Failed)
-        events = await answer.end_with(answer.report_bug(ValueError("again")))
-        assert [type(event) for event in events] == [Failed]
+async def test_a_bug_is_logged_once(tmp_path: Path) -> None:
+    async with open_output(tmp_path) as subject:
+        error = ValueError("a bug")
+        fault = subject.output.log.report_bug(error, subject.translation)
+        await subject.release(subject.translation.fail(fault))
+        subject.output.close(subject.translation)
+        [entry] = subject.log_of("gateway.bug")
+        assert entry["error"] == "ValueError"
 
 
 async def test_a_fault_is_described_in_the_language_of_the_client(tmp_path: Path) -> None:
-    async with open_answer(tmp_path) as english, open_answer(tmp_path, locale="zh") as chinese:
-        assert english.answer.describe(BUSY) != chinese.answer.describe(BUSY)
+    async with open_output(tmp_path) as english, open_output(tmp_path, locale="zh") as chinese:
+        assert english.output.describe(BUSY) != chinese.output.describe(BUSY)
 
 
-async def test_diagnostics_of_the_answer_follow_those_of_the_plan(tmp_path: Path) -> None:
-    async with open_answer(tmp_path, mood="sunny") as subject:
-        answer = subject.answer
-        answer.add_diagnostic(IGNORED)
-        assert [each.code for each in answer.diagnostics] == ["param.unknown", "param.ignored"]
-        answer.use_target(TARGET, answer.plan)
-        assert [each.code for each in answer.diagnostics] == ["param.unknown", "param.ignored"]
+async def test_diagnostics_of_the_response_follow_those_of_the_plan(tmp_path: Path) -> None:
+    async with open_output(tmp_path, mood="sunny") as subject:
+        output = subject.output
+        output.add_diagnostic(IGNORED)
+        assert [each.code for each in output.diagnostics] == ["param.unknown", "param.ignored"]
+        output.begin_attempt(subject.attempts.plan)
+        assert [each.code for each in output.diagnostics] == ["param.unknown", "param.ignored"]
 
 
 async def test_a_fault_is_logged_without_what_it_quotes_of_the_request(tmp_path: Path) -> None:
-    async with open_answer(tmp_path) as subject:
-        subject.answer.fault = BUSY
-        subject.answer.sent = b'{"messages": [{"content": "secret"}]}'
-        subject.answer.close()
+    async with open_output(tmp_path, input="secret") as subject:
+        await subject.attempts.encode()
+        subject.output.opening_failed(BUSY)
+        subject.output.close(subject.translation)
         [entry] = subject.log_of("upstream.failed")
         assert entry.items() >= log_fields(BUSY).items()
         assert entry["reason"] == "busy: the prompt was «request text»"
         assert subject.log_of("response.cancelled") == []
 
 
-async def test_an_answer_that_nobody_waits_for_is_logged_as_cancelled(tmp_path: Path) -> None:
-    async with open_answer(tmp_path) as subject:
-        subject.answer.close()
+async def test_a_response_that_its_client_has_left_is_logged_as_cancelled(tmp_path: Path) -> None:
+    async with open_output(tmp_path) as subject:
+        subject.output.close(subject.translation)
         [entry] = subject.log_of("response.cancelled")
         assert entry["request_id"] == "req_1"
 

@@ -1,0 +1,357 @@
+"""Attempts: the calls of providers that one run makes, one after the other.
+
+`Attempts` owns what a call needs: the retry policy chooses its target and key, the key lease holds
+the key, the encoding makes its request. An `Attempt` is one call: the request that is sent, and the
+response that is read. Only the run decides when the next call is made.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import ExitStack
+from functools import partial
+from typing import Protocol, TypeVar
+
+from antiphon.core.diagnostic import Diagnostic
+from antiphon.core.events import Event
+from antiphon.core.faults.fault import ProviderFault, timeout_fault
+from antiphon.core.faults.kinds import FaultKind
+from antiphon.core.plan.next_round import FinishedRound
+from antiphon.core.plan.plan import Outbound, Plan
+from antiphon.core.translation.translation import Round, Translation
+from antiphon.engine.encoding import RequestEncoding
+from antiphon.engine.health import NO_KEY, KeyLease
+from antiphon.engine.rejections import ModeFallback
+from antiphon.engine.report import AttemptReport
+from antiphon.engine.retry import NextAttempt, RetryPolicy
+from antiphon.engine.runtime import InactivityTimer
+from antiphon.engine.services import Compact, Prepared, Services
+from antiphon.engine.tracing import RunTrace
+from antiphon.engine.upstream import Upstream, UpstreamAnswer, error_body
+from antiphon.errors import UpstreamError
+from antiphon.stages.trace import RawTap
+
+_T = TypeVar("_T")
+_GRACE_S = 2.0  # how long usage may follow a finish reason
+
+
+class ConnectionLog(Protocol):
+    """Reports connections that broke."""
+
+    def lost_after_finish(self, fault: ProviderFault, translation: Translation) -> None: ...
+
+
+class Attempt:
+    """One call of a provider: the request that is sent and the response that is read."""
+
+    def __init__(
+        self,
+        chosen: NextAttempt,
+        plan: Plan,
+        outbound: Outbound,
+        upstream: Upstream,
+        raw: RawTap | None = None,
+    ) -> None:
+        """`plan` is the target's, without the parts that were left out of the request. `raw` keeps
+        the provider's bytes for the trace."""
+        self.chosen = chosen
+        self.plan = plan
+        self.outbound = outbound
+        self.fault: ProviderFault | None = None
+        """Why the gateway itself has closed the connection, once it has."""
+        self._upstream = upstream
+        self._raw = raw
+        self._received: UpstreamAnswer | None = None
+        self._timer: InactivityTimer | None = None
+        self._is_reading = False
+        """Whether the run waits for bytes: otherwise the client is the slow one."""
+        self._is_active = False
+        """Whether the last read held a frame before the finish reason."""
+
+    @property
+    def status(self) -> int | None:
+        """The HTTP status of the provider's response; None while there is none."""
+        return None if self._received is None else self._received.status
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the provider sends one JSON body, although a stream was requested."""
+        assert self._received is not None
+        return self._received.headers.get("content-type", "").startswith("application/json")
+
+    async def open(self, clock: Callable[[], float]) -> float:
+        """Send the request and wait for the response head; return the latency in milliseconds."""
+        began = clock()
+        provider = self.chosen.target.provider
+        received = await self._upstream.open(provider, self.outbound, self.chosen.key)
+        self._received = received
+        latency_ms = round((clock() - began) * 1000, 1)
+        if received.status >= 300:
+            body = await error_body(received)
+            raise UpstreamError(provider.dialect.classify(received.status, received.headers, body))
+        return latency_ms
+
+    async def read(self, translation: Translation, log: ConnectionLog) -> list[Event]:
+        """Read the network once; return the events that come of it."""
+        received = self._received
+        assert received is not None
+        if self._is_active and self._timer is not None:
+            self._timer.touch()  # now, not when the bytes arrived: the client took its time since
+        self._is_reading = True
+        try:
+            chunk = await received.next()
+        except UpstreamError as error:
+            return _lose(translation, self.fault or error.fault, log)
+        finally:
+            self._is_reading = False
+        if self.fault is not None:
+            return _lose(translation, self.fault, log)
+        if not chunk:
+            return translation.close()
+        if self._raw is not None:
+            self._raw.feed(chunk)
+        frames = translation.frame_count
+        was_finishing = translation.machine.pending_finish is not None
+        events = translation.feed(chunk)
+        is_finishing = translation.machine.pending_finish is not None
+        # A comment keeps the connection alive, but it is not output; and grace is given once.
+        self._is_active = translation.frame_count != frames and not is_finishing
+        if is_finishing and not was_finishing:
+            self.expect_end()
+        return events
+
+    async def read_whole(self, translation: Translation) -> list[Event]:
+        """Read all that the provider sends. Some servers stream although a whole response was
+        requested."""
+        assert self._received is not None
+        body = await self._received.read()
+        if self._raw is not None:
+            self._raw.feed(body)
+        if body.lstrip().startswith((b"{", b"[")):
+            return translation.feed_whole(body)
+        return translation.feed(body) + translation.close()
+
+    def watch_idle(self, *, finishing: bool) -> None:
+        """Close the connection when the provider sends nothing for `idle_s` seconds."""
+        limit_s = _GRACE_S if finishing else self.chosen.target.provider.timeouts.idle_s
+        self._timer = InactivityTimer(limit_s, self._on_idle, repeat=True)
+
+    def expect_end(self) -> None:
+        """Wait only a moment longer: the finish reason is here, and usage may follow."""
+        if self._timer is not None:
+            self._timer.reset(_GRACE_S)
+
+    def _on_idle(self) -> None:
+        """Only the provider counts: while nothing is being read, the client is the slow one."""
+        if self._is_reading and self.fault is None:
+            self.stop(timeout_fault("idle"))
+
+    def stop(self, fault: ProviderFault) -> None:
+        """Close the connection, and let a pending read find this fault."""
+        self.fault = fault
+        self.hang_up()
+
+    def hang_up(self) -> None:
+        """Close the connection; a pending read ends."""
+        if self._received is not None:
+            self._received.close()
+
+    def close(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self.hang_up()
+
+
+def _lose(translation: Translation, fault: ProviderFault, log: ConnectionLog) -> list[Event]:
+    """End a round whose connection broke."""
+    if translation.finishing and not translation.ended:
+        log.lost_after_finish(fault, translation)
+    return translation.connection_lost(fault)
+
+
+class Attempts:
+    """The calls of one run. It is inert until `acquire`, which takes the first key."""
+
+    def __init__(self, services: Services, prepared: Prepared, trace: RunTrace) -> None:
+        runtime = services.runtime
+        self._services = services
+        self._trace = trace
+        self._policy = RetryPolicy(
+            prepared.targets,
+            services.health,
+            services.attempts,
+            clock=runtime.monotonic,
+            random=runtime.random,
+            on_skip=trace.skip_target,
+            # A request that begins a session gets the key that was used least.
+            session=None if prepared.session == prepared.response.id else prepared.session,
+        )
+        self._encoding = RequestEncoding(
+            planner=prepared.planner,
+            rejected=services.rejected,
+            unseal=prepared.unseal,
+            stream=prepared.request.stream,
+            modes=ModeFallback(services.rejected_modes, runtime.monotonic),
+        )
+        self.chosen = NextAttempt(0, prepared.targets[0], NO_KEY)
+        """The target that is called now, or next, and its key."""
+        self.plan = prepared.first_plan
+        """The plan for this target."""
+        self._lease: KeyLease | None = None
+        self.current: Attempt | None = None
+        """The call under way; None before its request is encoded."""
+        self.sent_body = b""
+        """The body of the last request; empty before the first."""
+        self._opening: asyncio.Timeout | None = None
+        self.stopped: ProviderFault | None = None
+        """Why the run was ended from outside, once it was."""
+        self.latency_ms: float | None = None
+        """Time to the head of the provider's response, of the last call that had a good one."""
+
+    # Acquire and release
+
+    def acquire(self, held: ExitStack) -> None:
+        """Choose the first target, and take its key; `held` releases what the calls use."""
+        held.callback(self._release_key)
+        held.callback(self.close_current)
+        self._take(self._policy.first())
+
+    def _release_key(self) -> None:
+        if self._lease is not None:
+            self._lease.release()
+
+    def close_current(self) -> None:
+        """Close the connection of the call under way."""
+        if self.current is not None:
+            self.current.close()
+
+    def set_deadline(self, on_timeout: Callable[[], None], held: ExitStack) -> None:
+        """Give all further calls together the total time of the current provider."""
+        total_s = self.chosen.target.provider.timeouts.total_s
+        held.callback(InactivityTimer(total_s, on_timeout).cancel)
+        self._policy.set_deadline(total_s)
+
+    def stop(self, fault: ProviderFault) -> None:
+        """End the run from outside: interrupt its opening, or the read that is pending."""
+        self.stopped = self.stopped or fault
+        if self._opening is not None and not self._opening.expired():
+            self._opening.reschedule(0)
+        if self.current is not None:
+            self.current.stop(self.stopped)
+
+    # One call
+
+    async def interruptible(self, limit_s: float | None, step: Callable[[], Awaitable[_T]]) -> _T:
+        """Run a step within its time; raises `TimeoutError` after it, and if `stop` is called."""
+        try:
+            async with asyncio.timeout(limit_s) as self._opening:
+                return await step()
+        finally:
+            self._opening = None
+
+    async def encode(self) -> Attempt:
+        """Encode the request of a call; it is not sent yet."""
+        target = self.chosen.target
+        plan, outbound = await self._compute(partial(self._encoding.encode, target))
+        outbound = self._trace.record_outbound(outbound)
+        services = self._services
+        upstream = services.in_process if target.provider.spec.in_process else services.http
+        payloads = self._trace.payloads
+        raw = None if payloads is None else payloads.raw
+        self.current = Attempt(self.chosen, plan, outbound, upstream, raw)
+        self.sent_body = outbound.body
+        return self.current
+
+    async def send(self, attempt: Attempt) -> None:
+        """Send the request of a call, and wait for the response head."""
+        self.latency_ms = await attempt.open(self._services.runtime.monotonic)
+
+    async def compact_context(self, compact: Compact) -> Diagnostic | None:
+        """Compact the context, and continue from the compacted one; return why it was not."""
+        outcome = await compact()
+        if isinstance(outcome, Diagnostic):
+            return outcome
+        self._encoding.use_planner(outcome)
+        plan = partial(self._encoding.plan, self.chosen.target)
+        self.plan = await self._compute(plan)
+        return None
+
+    async def _compute(self, function: Callable[[], _T]) -> _T:
+        """Call a function; in the worker thread if the request is large."""
+        return await self._services.worker.run(function) if self.plan.is_large else function()
+
+    def make_report(self, began: float) -> AttemptReport:
+        """Report the call that failed, or whose output has begun."""
+        target = self.chosen.target
+        current = self.current
+        provider, model = target.name
+        assert self._lease is not None
+        return AttemptReport(
+            number=self.chosen.number,
+            provider=provider,
+            model=model,
+            key_name=self._lease.key_name,
+            dialect=target.provider.spec.dialect,
+            price=target.price,
+            status=None if current is None else current.status,
+            latency_ms=round((self._services.runtime.monotonic() - began) * 1000),
+        )
+
+    # The next call
+
+    def succeed(self) -> None:
+        """The call has output: its key, its provider and what was left out are good."""
+        assert self._lease is not None
+        self._lease.succeed()
+        self._encoding.accepted(self.chosen.target)
+
+    async def choose_next(self, error: UpstreamError) -> None:
+        """Take the target and key of the next call; raises the error if there is none."""
+        fault = error.fault
+        target = self.chosen.target
+        current = self.current
+        if self.stopped is not None or current is None or fault.code == FaultKind.INTERNAL:
+            raise error
+        part = self._encoding.find_rejected(target, fault, current.outbound)
+        if not part.is_named:
+            assert self._lease is not None
+            has_others = len(self._policy.targets) > 1
+            self._lease.fail(fault, target.model, has_other_targets=has_others)
+        following = self._policy.after(
+            self.chosen,
+            fault,
+            names_parameter=part.parameter is not None,
+            rejects_mode=part.mode is not None,
+        )
+        if following is None:
+            raise error
+        change = partial(self._encoding.apply_change, following.change, part, fault, target)
+        await self._compute(change)
+        self._take(following)
+
+    async def pause(self) -> None:
+        """Wait as the next call wants it. During the pause another request may have been told to
+        leave the key alone: then another key is taken."""
+        await self._services.runtime.sleep(self.chosen.delay_s)
+        usable = self._policy.with_usable_key(self.chosen)
+        if usable is not self.chosen:
+            self._take(usable)
+
+    def next_round(self, wanted: Round) -> None:
+        """Take the target and key of a further round, whose request has the rounds before it."""
+        self._encoding.add_round(FinishedRound(wanted.items, wanted.follow_up))
+        can_take_over = partial(self._encoding.can_take_over, plan=self.plan)
+        self._take(self._policy.next_round(self.chosen, can_take_over))
+
+    def _take(self, following: NextAttempt) -> None:
+        """Take the key of the next call, after closing the last one."""
+        if self.current is not None:
+            self.current.close()
+            self.current = None
+            self._trace.rewind()
+        self._release_key()
+        self.chosen = following
+        self.plan = self._encoding.plan(following.target)
+        self._lease = KeyLease(self._services.health.of(following.target.provider), following.key)
+        self._lease.acquire()

@@ -1,0 +1,335 @@
+"""Output of a run: its events on their way to the reader, its stored turn, and its log.
+
+Events pass the stages and leave; the turn is saved before its terminal event does. `RunLog` tells
+log and trace what has failed, and how the run has ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from antiphon.core.diagnostic import Diagnostic
+from antiphon.core.events import Completed, Event, Incomplete
+from antiphon.core.faults.fault import ProviderFault, internal_fault
+from antiphon.core.faults.kinds import FaultKind
+from antiphon.core.plan.plan import Plan
+from antiphon.core.response import ResponseUsage
+from antiphon.core.stream.finish import FINISH_REASONS
+from antiphon.core.stream.usage import estimate_unfinished
+from antiphon.core.translation.translation import Translation
+from antiphon.engine.accounting import DOLLAR, compute_cost
+from antiphon.engine.attempts import Attempts
+from antiphon.engine.fault_report import FaultReport, clean_text, is_bug, report_fault
+from antiphon.engine.report import AttemptReport
+from antiphon.engine.services import Prepared, Services, make_describe
+from antiphon.engine.tracing import RunEnd, RunTrace
+from antiphon.engine.turns import SaveTurn, TurnWriter
+from antiphon.errors import UpstreamError
+from antiphon.stages.log import Entry
+from antiphon.stages.pipeline import Pipeline, build_pipeline
+from antiphon.stages.stage import Batch
+from antiphon.store.quoted_text import RequestTexts, read_texts
+
+# Log and trace
+
+
+class RunLog:
+    """Tells log and trace of the failures of one run, and of its end.
+
+    A fault is reported without what it quotes of the request or the response."""
+
+    def __init__(
+        self, services: Services, prepared: Prepared, trace: RunTrace, attempts: Attempts
+    ) -> None:
+        self._emit = services.emit
+        self._redactor = services.redactor
+        self._prepared = prepared
+        self._trace = trace
+        self._attempts = attempts
+        self._reports: dict[ProviderFault, FaultReport] = {}
+        self._logged_bugs: set[ProviderFault] = set()
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """Names and numbers of the request and its current target; safe to log."""
+        plan = self._attempts.plan
+        return {**self._trace.facts, "provider": plan.provider, "provider_model": plan.model}
+
+    def cost_usd(self, usage: ResponseUsage | None) -> float | None:
+        """Return the cost at the current target; None if its price is unknown."""
+        cost = compute_cost(self._attempts.chosen.target.price, usage)
+        return None if cost is None else cost / DOLLAR
+
+    def attempt_failed(
+        self, attempt: AttemptReport, fault: ProviderFault, translation: Translation
+    ) -> None:
+        report = self._report(fault, translation)
+        attempt = msgspec.structs.replace(
+            attempt, fault_type=fault.type, fault_code=fault.code, reason=report.reason
+        )
+        self._trace.attempt(attempt)
+        if not is_bug(fault):
+            facts = {"attempt": attempt.number, "key": attempt.key_name, **report.facts}
+            self._emit(Entry("attempt.failed", "warning", {**self.facts, **facts}))
+
+    def report_bug(self, error: Exception, translation: Translation) -> ProviderFault:
+        """Log an unexpected exception in the gateway's own code; return it as a fault."""
+        fault = internal_fault(error)
+        if is_bug(fault):
+            self._log_bug(fault, translation)
+        return fault
+
+    def lost_after_finish(self, fault: ProviderFault, translation: Translation) -> None:
+        """Log a connection that broke after the finish reason: nothing is missing but the token
+        counts, perhaps. That is worth an entry for a person who looks for them."""
+        facts = {**self.facts, **self._report(fault, translation).facts}
+        self._emit(Entry("upstream.lost_after_finish", "debug", facts))
+
+    def end(self, fault: ProviderFault | None, end: RunEnd, translation: Translation) -> None:
+        """Log why the response failed, if it did, and write the end of the trace row."""
+        failure: FaultReport | None = None
+        usage: ResponseUsage | None = None
+        if fault is not None:  # if what follows is interrupted
+            failure = FaultReport(code=fault.code, message=fault.type)
+        try:
+            self._log_fault(fault, translation)
+            failure = self._find_failure(fault, translation)
+            if fault is None and failure is not None:
+                reason = {"code": failure.code, "reason": failure.message}
+                facts = {**self.facts, **reason, "duration_ms": self._duration_ms()}
+                self._emit(Entry("response.failed", "warning", facts))
+            usage = self._estimate_usage(translation)
+        finally:
+            self._trace.finish(
+                msgspec.structs.replace(
+                    end,
+                    failure=failure,
+                    partial_usage=usage,
+                    finish_reason=self._finish_reason(translation),
+                )
+            )
+
+    def _log_bug(self, fault: ProviderFault, translation: Translation) -> None:
+        if fault not in self._logged_bugs:  # else it was logged when it was raised
+            self._logged_bugs.add(fault)
+            facts = {**self.facts, **self._report(fault, translation).facts}
+            self._emit(Entry("gateway.bug", "error", facts))
+
+    def _log_fault(self, fault: ProviderFault | None, translation: Translation) -> None:
+        if fault is None:
+            return
+        if is_bug(fault):
+            self._log_bug(fault, translation)
+            return
+        reason = self._report(fault, translation).facts
+        facts = {**self.facts, **reason, "duration_ms": self._duration_ms()}
+        if fault.code == FaultKind.OUT_OF_FILES:
+            self._emit(Entry("gateway.out_of_files", "error", facts))
+        elif fault.code == FaultKind.OUT_OF_THREADS:
+            self._emit(Entry("gateway.out_of_threads", "error", facts))
+        else:
+            self._emit(Entry("upstream.failed", "warning", facts))
+
+    def _duration_ms(self) -> float:
+        return round(self._trace.elapsed_ms(), 1)
+
+    def _report(self, fault: ProviderFault, translation: Translation) -> FaultReport:
+        if fault not in self._reports:
+            texts = self._read_texts(translation)
+            provider = self._attempts.chosen.target.provider
+            self._reports[fault] = report_fault(fault, self._redactor, texts, provider)
+        return self._reports[fault]
+
+    def _read_texts(self, translation: Translation) -> RequestTexts:
+        """Read the texts that a provider's words may quote."""
+        body = self._attempts.sent_body or msgspec.json.encode(self._prepared.request.raw)
+        return read_texts(body, msgspec.json.encode(translation.snapshot.output))
+
+    def _find_failure(
+        self, fault: ProviderFault | None, translation: Translation
+    ) -> FaultReport | None:
+        """Return why the response failed: a fault, or what the gateway found wrong with it."""
+        if fault is not None:
+            describe = make_describe(self._attempts.chosen.target, self._prepared.caller)
+            report = self._report(fault, translation)
+            return msgspec.structs.replace(report, message=describe(fault))
+        response = self._trace.transformed.response
+        if response is None or response.error is None:
+            return None
+        message = self._clean(response.error.message, translation)
+        return FaultReport(code=response.error.code, message=message)
+
+    def _clean(self, text: str, translation: Translation) -> str:
+        return clean_text(text, self._redactor, self._read_texts(translation))
+
+    def _finish_reason(self, translation: Translation) -> str | None:
+        """Return why the model stopped. An unknown reason may quote the request or the response, so
+        that it is cleaned like every word of a provider."""
+        finish = translation.machine.pending_finish
+        reason = None if finish is None else finish.reason
+        if not reason or reason in FINISH_REASONS:
+            return reason
+        return self._clean(reason, translation)
+
+    def _estimate_usage(self, translation: Translation) -> ResponseUsage | None:
+        """Estimate what a response without token counts has used: the provider bills a stream that
+        broke, or that its client has left. None if there was no output."""
+        response = self._trace.transformed.response
+        usage = None if response is None else response.usage
+        if usage is not None and usage.total_tokens:
+            return None
+        snapshot = translation.snapshot
+        if not snapshot.output:
+            return None
+        sent_bytes = len(self._attempts.sent_body)
+        return estimate_unfinished(sent_bytes, snapshot.output, snapshot.usage)
+
+
+# Events
+
+_NO_STAGES = Pipeline(())  # before a run is entered
+
+
+class RunOutput:
+    """Passes the events of one run through the stages to its reader. `open` makes the stages."""
+
+    def __init__(
+        self,
+        services: Services,
+        prepared: Prepared,
+        trace: RunTrace,
+        attempts: Attempts,
+        save: SaveTurn | None,
+    ) -> None:
+        self._services = services
+        self._prepared = prepared
+        self._trace = trace
+        self._attempts = attempts
+        self.log = RunLog(services, prepared, trace, attempts)
+        self._turn = TurnWriter(services, prepared, save)
+        self._pipeline = _NO_STAGES
+        self.is_staged = False
+        """Whether stages see every batch, and not only the one with the terminal event."""
+        self.event_count = 0
+        """Events for the reader so far."""
+        self.fault: ProviderFault | None = None
+        """Why the response failed, or why the last attempt did."""
+        self.diagnostics = prepared.first_plan.diagnostics
+        """Diagnostics of the current plan, then those of the response itself."""
+        self._found: list[Diagnostic] = []
+        self.unread: list[Event] = []
+        """Events that the reader has not asked for yet."""
+
+    def open(self) -> None:
+        """Make the stages: those of other packages may raise."""
+        services = self._services
+        prepared = self._prepared
+        options = prepared.request.stream_options or {}
+        self._pipeline = build_pipeline(
+            prepared.first_plan,
+            prepared.caller.profile,
+            self._trace.transformed,
+            services.emit,
+            describe=self._make_describe(),
+            elapsed_ms=self._trace.elapsed_ms,
+            cost_usd=self.log.cost_usd,
+            store=prepared.request.store or prepared.request.conversation is not None,
+            stages=[make() for make in services.stages],
+            padding=services.runtime.new_nonce if options.get("include_obfuscation") else None,
+        )
+        self.is_staged = bool(self._pipeline.feeding)
+        if self._trace.payloads is not None:
+            self._trace.payloads.request.feed(msgspec.json.encode(prepared.request.raw))
+
+    def _make_describe(self) -> Callable[[ProviderFault], str]:
+        return make_describe(self._attempts.chosen.target, self._prepared.caller)
+
+    def describe(self, fault: ProviderFault) -> str:
+        """Describe a fault of the current provider to the client, in its language."""
+        return self._make_describe()(fault)
+
+    # Facts
+
+    def use_plan(self, plan: Plan) -> None:
+        """Report what this plan says: the target's, without what was left out of the request."""
+        self.diagnostics = (*plan.diagnostics, *self._found)
+
+    def add_diagnostic(self, diagnostic: Diagnostic) -> None:
+        self._found.append(diagnostic)
+        self.diagnostics = (*self.diagnostics, diagnostic)
+
+    def begin_attempt(self, plan: Plan) -> None:
+        """Drop what an attempt has brought; the next one has this plan."""
+        self.fault = None
+        self.unread.clear()
+        self.use_plan(plan)
+
+    def opening_failed(self, fault: ProviderFault) -> UpstreamError:
+        """Close an attempt that failed before its first output; return the error to raise."""
+        self._attempts.close_current()
+        self.fault = fault
+        return UpstreamError(fault, self.describe(fault), self._attempts.plan.provider)
+
+    # Events
+
+    def take_unread(self) -> list[Event]:
+        unread, self.unread = self.unread, []
+        return unread
+
+    def count_events(self, events: list[Event]) -> None:
+        """Count events that no stage has to see."""
+        self.event_count += len(events)
+
+    def feed(self, events: list[Event], translation: Translation) -> list[Event]:
+        """Pass events through the stages that are not the last ones."""
+        return self._pipeline.feed(self._batch(events, translation)).events
+
+    async def release(self, events: list[Event], translation: Translation) -> list[Event]:
+        """Pass events through the stages; save the turn before they leave."""
+        pipeline = self._pipeline
+        batch = pipeline.feed(self._batch(events, translation))
+        events = batch.events
+        if pipeline.fault is not None and not translation.ended:
+            batch = pipeline.feed(self._batch(translation.fail(pipeline.fault), translation))
+            events = [*events, *batch.events]
+        self.fault = translation.machine.fault or pipeline.fault
+        self.diagnostics = batch.diagnostics
+        ending = events[-1] if events else None
+        if isinstance(ending, Completed | Incomplete):
+            lost = await self._turn.keep_call_states(ending.response)
+            if lost is not None:
+                self.add_diagnostic(lost)
+        if batch.to_save is not None:
+            events = await self._turn.save(batch.to_save, events, self.log.facts)
+        return events
+
+    def _batch(self, events: list[Event], translation: Translation) -> Batch:
+        self.event_count += len(events)
+        machine = translation.machine
+        for diagnostic in machine.diagnostics:
+            self.add_diagnostic(diagnostic)
+        machine.diagnostics.clear()
+        return Batch(
+            events,
+            fault=machine.fault or self.fault,
+            refused=translation.refused,
+            diagnostics=self.diagnostics,
+            facts=self.log.facts,
+            upstream_latency_ms=self._attempts.latency_ms,
+            event_count=self.event_count,
+        )
+
+    def close(self, translation: Translation) -> None:
+        """Write the log and the trace of a response that is over, or that its client has left."""
+        try:
+            self._pipeline.close(self._batch([], translation))
+        finally:
+            end = RunEnd(
+                diagnostics=self.diagnostics,
+                upstream_latency_ms=self._attempts.latency_ms,
+                save_ms=self._turn.taken_ms,
+            )
+            self.log.end(self.fault, end, translation)

@@ -1,0 +1,142 @@
+"""Built-in stages: short steps that check, report and mark a response before it is sent.
+
+Those that trace are in `trace.py`, the one that pads a stream in `obfuscation.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from msgspec import structs
+
+from antiphon.core.client_profile import Profile, error_as_final
+from antiphon.core.events import TERMINAL_EVENTS, Completed, Failed
+from antiphon.core.response import Response, ResponseUsage
+from antiphon.core.structured_output.contract import OutputContract
+from antiphon.errors import InvalidOutputFormat
+from antiphon.stages.log import Entry
+from antiphon.stages.stage import Batch, Stage, failed, with_terminal
+
+
+class ContractStage(Stage):
+    """Turns a completed response into a failed one if it breaks the contract.
+
+    A refusal promises nothing, so it is not checked."""
+
+    def __init__(self, contract: OutputContract, *, provider: str) -> None:
+        self._contract = contract
+        self._provider = provider
+
+    def on_terminal(self, batch: Batch) -> Batch:
+        last = batch.events[-1]
+        if batch.refused or not isinstance(last, Completed):
+            return batch
+        try:
+            self._contract.check(last.response, provider=self._provider)
+        except InvalidOutputFormat as error:
+            message = f"{error.message} ({error.code})"
+            return with_terminal(batch, failed(last.response, code="server_error", message=message))
+        return batch
+
+
+class ProfileStage(Stage):
+    """Reports a permanent failure with a code that this client does not retry."""
+
+    def __init__(self, profile: Profile) -> None:
+        self._profile = profile
+
+    def on_terminal(self, batch: Batch) -> Batch:
+        last = batch.events[-1]
+        fault = batch.fault
+        if fault is None or not isinstance(last, Failed) or last.response.error is None:
+            return batch
+        error = last.response.error
+        code = self._profile.code(fault)
+        if error.code != fault.public_code or code == error.code:  # it failed for another reason
+            return batch
+        event = failed(last.response, code=code, message=error.message)
+        diagnostic = error_as_final(self._profile, error.code)
+        diagnostics = (*batch.diagnostics, diagnostic)
+        return structs.replace(with_terminal(batch, event), diagnostics=diagnostics)
+
+
+class LogStage(Stage):
+    """Logs `response.finished`, or `response.cancelled` for a response that its client has left."""
+
+    def __init__(
+        self,
+        emit: Callable[[Entry], None],
+        *,
+        elapsed_ms: Callable[[], float],
+        cost_usd: Callable[[ResponseUsage | None], float | None],
+    ) -> None:
+        """`cost_usd` returns the cost of a response; None: the price is unknown."""
+        self._emit = emit
+        self._elapsed_ms = elapsed_ms
+        self._cost_usd = cost_usd
+        self._ended = False
+
+    def on_terminal(self, batch: Batch) -> Batch:
+        ending = batch.events[-1]
+        if isinstance(ending, TERMINAL_EVENTS) and ending.response.status != "cancelled":
+            self._ended = True
+            level = "warning" if ending.response.status == "failed" else "info"
+            outcome = _outcome(ending.response)
+            cost = {"cost_usd": self._cost_usd(ending.response.usage)}
+            facts = {**batch.facts, **outcome, **cost, **self._figures(batch)}
+            self._emit(Entry("response.finished", level, facts))
+        return batch
+
+    def close(self, batch: Batch) -> None:
+        if not self._ended and batch.fault is None:
+            facts = {**batch.facts, **self._figures(batch)}
+            self._emit(Entry("response.cancelled", "info", facts))
+
+    def _figures(self, batch: Batch) -> dict[str, Any]:
+        return {
+            "events": batch.event_count,
+            "duration_ms": round(self._elapsed_ms(), 1),
+            "upstream_latency_ms": batch.upstream_latency_ms,
+        }
+
+
+def _outcome(response: Response) -> dict[str, Any]:
+    usage = response.usage
+    return {
+        "status": response.status,
+        "error": response.error.code if response.error else None,
+        "items": len(response.output),
+        "input_tokens": usage.input_tokens if usage else 0,
+        "cached_tokens": usage.input_tokens_details.cached_tokens if usage else 0,
+        "output_tokens": usage.output_tokens if usage else 0,
+    }
+
+
+class PersistStage(Stage):
+    """Sets `Batch.to_save`; the run stores it before the terminal event is sent."""
+
+    def on_terminal(self, batch: Batch) -> Batch:
+        ending = batch.events[-1]
+        if not isinstance(ending, TERMINAL_EVENTS):
+            return batch
+        return structs.replace(batch, to_save=ending.response)
+
+
+class DiagnosticsStage(Stage):
+    """Logs once what was degraded, ignored or rejected."""
+
+    def __init__(self, emit: Callable[[Entry], None]) -> None:
+        self._emit = emit
+        self._reported = 0
+
+    def on_terminal(self, batch: Batch) -> Batch:
+        self.close(batch)
+        return batch
+
+    def close(self, batch: Batch) -> None:
+        """Report, also where no terminal event came because the client disconnected."""
+        if len(batch.diagnostics) > self._reported:
+            self._reported = len(batch.diagnostics)
+            found = [f"{each.code}:{each.param}" for each in batch.diagnostics]
+            self._emit(Entry("response.diagnostics", "info", {**batch.facts, "diagnostics": found}))
