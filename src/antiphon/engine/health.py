@@ -201,6 +201,15 @@ class ProviderHealth:
             return None
         return self.keyring.pick(model=model, session=session)
 
+    def record_success(self) -> None:
+        self.breaker.record_success()
+        self.last_success_at = self.clock()
+
+    def record_fault(self, fault: ProviderFault) -> None:
+        """Keep the last fault for operators; what it means for keys is up to the lease."""
+        self.last_fault_at = self.clock()
+        self.last_fault = (fault.type, fault.code)
+
     def explain_refusal(self, model: str) -> str:
         """Explain why `pick_key` found no key for a model."""
         if self.missing.get(model, 0.0) > self.clock():
@@ -232,8 +241,7 @@ class KeyLease:
         """Release after output arrived: the provider works."""
         health = self._health
         was_closed = health.breaker.is_closed
-        health.breaker.record_success()
-        health.last_success_at = health.clock()
+        health.record_success()
         self.release()
         if not was_closed:
             health.learn("breaker", 0.0)
@@ -242,8 +250,7 @@ class KeyLease:
         """Release after a fault, and remember what it says of the key, model or provider."""
         health = self._health
         self.release()
-        health.last_fault_at = health.clock()
-        health.last_fault = (fault.type, fault.code)
+        health.record_fault(fault)
         seconds = cooldown_s(fault) or 0.0
         if fault.scope is Scope.key:
             barred = model if fault.type is FaultType.permission else _ALL_MODELS

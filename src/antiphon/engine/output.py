@@ -210,9 +210,7 @@ class RunOutput:
         self._attempts = attempts
         self.log = RunLog(services, prepared, trace, attempts)
         self._turn = TurnWriter(services, prepared, save)
-        self._pipeline = _NO_STAGES
-        self.is_staged = False
-        """Whether stages see every batch, and not only the one with the terminal event."""
+        self.pipeline = _NO_STAGES
         self.event_count = 0
         """Events for the reader so far."""
         self.fault: ProviderFault | None = None
@@ -228,7 +226,7 @@ class RunOutput:
         services = self._services
         prepared = self._prepared
         options = prepared.request.stream_options or {}
-        self._pipeline = build_pipeline(
+        self.pipeline = build_pipeline(
             prepared.first_plan,
             prepared.caller.profile,
             self._trace.transformed,
@@ -240,7 +238,6 @@ class RunOutput:
             stages=[make() for make in services.stages],
             padding=services.runtime.new_nonce if options.get("include_obfuscation") else None,
         )
-        self.is_staged = bool(self._pipeline.feeding)
         if self._trace.payloads is not None:
             self._trace.payloads.request.feed(msgspec.json.encode(prepared.request.raw))
 
@@ -285,11 +282,11 @@ class RunOutput:
 
     def feed(self, events: list[Event], translation: Translation) -> list[Event]:
         """Pass events through the stages that are not the last ones."""
-        return self._pipeline.feed(self._batch(events, translation)).events
+        return self.pipeline.feed(self._batch(events, translation)).events
 
     async def release(self, events: list[Event], translation: Translation) -> list[Event]:
         """Pass events through the stages; save the turn before they leave."""
-        pipeline = self._pipeline
+        pipeline = self.pipeline
         batch = pipeline.feed(self._batch(events, translation))
         events = batch.events
         if pipeline.fault is not None and not translation.ended:
@@ -325,7 +322,7 @@ class RunOutput:
     def close(self, translation: Translation) -> None:
         """Write the log and the trace of a response that is over, or that its client has left."""
         try:
-            self._pipeline.close(self._batch([], translation))
+            self.pipeline.close(self._batch([], translation))
         finally:
             end = RunEnd(
                 diagnostics=self.diagnostics,

@@ -181,7 +181,7 @@ class Run:
                     events = await attempt.read(translation, output.log)
                 else:
                     events = await self._continue(whole=False)
-                if events and (output.is_staged or type(events[-1]) in TERMINAL_TYPES):
+                if events and (output.pipeline.is_staged or type(events[-1]) in TERMINAL_TYPES):
                     events = await output.release(events, translation)
                 else:
                     output.count_events(events)

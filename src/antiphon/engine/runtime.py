@@ -95,7 +95,7 @@ class InactivityTimer:
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._limit_s = limit_s
-        self._on_idle = on_idle
+        self._on_idle: Callable[[], None] | None = on_idle
         self._repeat = repeat
         self.touched_at = self._loop.time()
         """The time of the last activity. A very active user sets it without `touch`."""
@@ -115,7 +115,7 @@ class InactivityTimer:
         """Stop for good, and drop the callback: timer and owner refer to each other, and without
         the cycle both are freed at once."""
         self._stop()
-        self._on_idle = _ignore
+        self._on_idle = None
 
     def _stop(self) -> None:
         if self._handle is not None:
@@ -129,10 +129,7 @@ class InactivityTimer:
             if self._repeat:
                 self.touched_at = self._loop.time()
                 self._handle = self._loop.call_later(self._limit_s, self._fire)
-            self._on_idle()
+            if self._on_idle is not None:
+                self._on_idle()
         else:
             self._handle = self._loop.call_later(left, self._fire)
-
-
-def _ignore() -> None:
-    return

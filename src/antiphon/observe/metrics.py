@@ -56,10 +56,6 @@ class Metrics:
         self._attempts = self._counter(
             "attempts", "Attempts at providers, by the fault that ended them.", *_TARGET, "fault"
         )
-        self._add_histograms()
-        self._gauges = Gauges(self.registry)
-
-    def _add_histograms(self) -> None:
         self._first_event = self._histogram(
             "first_event_seconds", "Time to the first event of a response.", _LATENCY_S, *_TARGET
         )
@@ -69,6 +65,7 @@ class Metrics:
         self._store = self._histogram(
             "store_seconds", "Time to load a history or save a response.", _STORE_S, "operation"
         )
+        self._gauges = Gauges(self.registry)
 
     def _counter(self, name: str, description: str, *labels: str) -> Counter:
         return Counter(f"antiphon_{name}", description, labels, registry=self.registry)

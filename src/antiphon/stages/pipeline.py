@@ -40,6 +40,8 @@ class Pipeline:
         self._stages = list(stages)
         self.feeding = [stage for stage in stages if type(stage).feed is not Stage.feed]
         """Stages that override `feed`."""
+        self.is_staged = bool(self.feeding)
+        """Whether stages see every batch, and not only the one with the terminal event."""
         self.fault: ProviderFault | None = None
         """Why a stage raised, once one has."""
         self._withholds = False

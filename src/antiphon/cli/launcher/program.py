@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 from urllib.parse import urlsplit
 
 from antiphon.cli.launcher.gateway import RunningGateway, find_gateway, start_gateway
@@ -166,6 +166,8 @@ class _SignalForwarder:
         self._is_starting = False
         self._pending: list[int] = []
         """Signals that arrived while the agent was being started; it may run already."""
+        self._previous: dict[int, Any] = {}
+        """The actions of the signals before this context, by number."""
 
     def __enter__(self) -> Self:
         self._previous = {number: signal.signal(number, self._on_signal) for number in _SIGNALS}

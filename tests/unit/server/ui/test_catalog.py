@@ -74,7 +74,7 @@ async def test_a_provider_that_answered_has_its_health() -> None:
     )
     async with open_application(config) as opened:
         engine = opened.application.process.setup.engine
-        lease = Lease(engine.services.health.of(engine.router.providers["up"]), "a")
+        lease = KeyLease(engine.services.health.of(engine.router.providers["up"]), "a")
         lease.acquire()
         lease.succeed()
         up = (await ask_json(opened, "providers"))["providers"][0]
