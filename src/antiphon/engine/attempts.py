@@ -284,7 +284,7 @@ class Attempts:
     def make_report(self, began: float) -> AttemptReport:
         """Report the call that failed, or whose output has begun."""
         target = self.chosen.target
-        current = self.current
+        status = None if self.current is None else self.current.status
         provider, model = target.name
         assert self._lease is not None
         return AttemptReport(
@@ -294,7 +294,7 @@ class Attempts:
             key_name=self._lease.key_name,
             dialect=target.provider.spec.dialect,
             price=target.price,
-            status=None if current is None else current.status,
+            status=status,
             latency_ms=round((self._services.runtime.monotonic() - began) * 1000),
         )
 

@@ -6,7 +6,6 @@ log and trace what has failed, and how the run has ended.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -62,6 +61,10 @@ class RunLog:
         """Return the cost at the current target; None if its price is unknown."""
         cost = compute_cost(self._attempts.chosen.target.price, usage)
         return None if cost is None else cost / DOLLAR
+
+    def describe(self, fault: ProviderFault) -> str:
+        """Describe a fault of the current provider to the client, in its language."""
+        return make_describe(self._attempts.chosen.target, self._prepared.caller)(fault)
 
     def attempt_failed(
         self, attempt: AttemptReport, fault: ProviderFault, translation: Translation
@@ -153,9 +156,8 @@ class RunLog:
     ) -> FaultReport | None:
         """Return why the response failed: a fault, or what the gateway found wrong with it."""
         if fault is not None:
-            describe = make_describe(self._attempts.chosen.target, self._prepared.caller)
             report = self._report(fault, translation)
-            return msgspec.structs.replace(report, message=describe(fault))
+            return msgspec.structs.replace(report, message=self.describe(fault))
         response = self._trace.transformed.response
         if response is None or response.error is None:
             return None
@@ -231,7 +233,7 @@ class RunOutput:
             prepared.caller.profile,
             self._trace.transformed,
             services.emit,
-            describe=self._make_describe(),
+            describe=self.log.describe,
             elapsed_ms=self._trace.elapsed_ms,
             cost_usd=self.log.cost_usd,
             store=prepared.request.store or prepared.request.conversation is not None,
@@ -240,13 +242,6 @@ class RunOutput:
         )
         if self._trace.payloads is not None:
             self._trace.payloads.request.feed(msgspec.json.encode(prepared.request.raw))
-
-    def _make_describe(self) -> Callable[[ProviderFault], str]:
-        return make_describe(self._attempts.chosen.target, self._prepared.caller)
-
-    def describe(self, fault: ProviderFault) -> str:
-        """Describe a fault of the current provider to the client, in its language."""
-        return self._make_describe()(fault)
 
     # Facts
 
@@ -268,7 +263,7 @@ class RunOutput:
         """Close an attempt that failed before its first output; return the error to raise."""
         self._attempts.close_current()
         self.fault = fault
-        return UpstreamError(fault, self.describe(fault), self._attempts.plan.provider)
+        return UpstreamError(fault, self.log.describe(fault), self._attempts.plan.provider)
 
     # Events
 

@@ -196,7 +196,7 @@ class Run:
         translation = self._translation
         events = output.take_unread() + translation.fail(fault)
         if terminal(events) is None:
-            message = output.describe(fault)
+            message = output.log.describe(fault)
             events.append(failed(translation.snapshot, code=fault.public_code, message=message))
         return await output.release(events, translation)
 

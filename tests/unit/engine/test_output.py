@@ -188,7 +188,7 @@ async def test_a_bug_is_logged_once(tmp_path: Path) -> None:
 
 async def test_a_fault_is_described_in_the_language_of_the_client(tmp_path: Path) -> None:
     async with open_output(tmp_path) as english, open_output(tmp_path, locale="zh") as chinese:
-        assert english.output.describe(BUSY) != chinese.output.describe(BUSY)
+        assert english.output.log.describe(BUSY) != chinese.output.log.describe(BUSY)
 
 
 async def test_diagnostics_of_the_response_follow_those_of_the_plan(tmp_path: Path) -> None:
