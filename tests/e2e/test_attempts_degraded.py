@@ -263,6 +263,28 @@ async def test_a_weaker_request_counts_as_an_attempt(tmp_path: Path) -> None:
         assert setup.new_calls == [A]
 
 
+async def test_the_last_attempt_goes_to_the_weaker_request_and_the_second_time_it_is_the_first(
+    tmp_path: Path,
+) -> None:
+    """With two attempts, a server that answers a schema with a bare 500 would fail for ever."""
+    server = limited_server(["text"], on_format=FAILED_ASSERTION, on_choice=FAILED_ASSERTION)
+    policy = AttemptConfig(max_attempts=2)
+    async with failover_gateway(tmp_path, served_by(server), policy=policy, fallbacks={}) as setup:
+        statuses = [(await setup.post_request(**SCHEMA)).status for _ in range(5)]
+        assert statuses == [200] * 5
+        last_attempts = [("json_schema", "auto"), ("text", "auto")] * 2
+        remembered = [("text", "function")] * 3  # the next strategy without schemas
+        assert modes(setup) == [*last_attempts, *remembered]
+
+
+async def test_what_a_request_without_attempts_left_has_learned_is_kept(tmp_path: Path) -> None:
+    server = limited_server(["text"], on_format=FAILED_ASSERTION, on_choice=FAILED_ASSERTION)
+    policy = AttemptConfig(max_attempts=1, breaker_threshold=9)
+    async with failover_gateway(tmp_path, served_by(server), policy=policy, fallbacks={}) as setup:
+        statuses = [(await setup.post_request(**SCHEMA)).status for _ in range(3)]
+        assert statuses == [503, 503, 200]
+
+
 async def test_a_rejected_mode_is_remembered_for_one_model_and_for_an_hour(tmp_path: Path) -> None:
     server = limited_server(["text"], on_format=NO_FORMAT, on_choice=NO_CHOICE)
     async with failover_gateway(tmp_path, served_by(server)) as setup:

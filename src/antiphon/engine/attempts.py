@@ -89,6 +89,8 @@ class Attempt:
         latency_ms = round((clock() - began) * 1000, 1)
         if received.status >= 300:
             body = await error_body(received)
+            if self._raw is not None and body:
+                self._raw.feed(body)
             raise UpstreamError(provider.dialect.classify(received.status, received.headers, body))
         return latency_ms
 
@@ -313,7 +315,8 @@ class Attempts:
         current = self.current
         if self.stopped is not None or current is None or fault.code == FaultKind.INTERNAL:
             raise error
-        part = self._encoding.find_rejected(target, fault, current.outbound)
+        is_last = self._policy.attempts_left <= 1
+        part = self._encoding.find_rejected(target, fault, current.outbound, is_last=is_last)
         if not part.is_named:
             assert self._lease is not None
             has_others = len(self._policy.targets) > 1
@@ -325,6 +328,7 @@ class Attempts:
             rejects_mode=part.mode is not None,
         )
         if following is None:
+            self._encoding.give_up(target, part)
             raise error
         change = partial(self._encoding.apply_change, following.change, part, fault, target)
         await self._compute(change)

@@ -93,12 +93,19 @@ class RequestEncoding:
         return can_take_over(self.plan(target), begun=plan)
 
     def find_rejected(
-        self, target: Target, fault: ProviderFault, outbound: Outbound
+        self, target: Target, fault: ProviderFault, outbound: Outbound, *, is_last: bool = False
     ) -> RejectedPart:
-        """Find what a fault complains about. Later rounds keep the modes that the answer was begun
-        with."""
-        mode = None if self._rounds else self.modes.find(target, self.plan(target), fault)
+        """Find what a fault complains about. Later rounds keep the modes that the response was
+        begun with. `is_last`: at most one attempt is left."""
+        mode = None
+        if not self._rounds:
+            mode = self.modes.find(target, self.plan(target), fault, is_last=is_last)
         return RejectedPart(mode, self.find_parameter(target, fault, outbound))
+
+    def give_up(self, target: Target, part: RejectedPart) -> None:
+        """Remember for later requests what this one has no attempt left to go without."""
+        if part.mode is not None:
+            self.modes.give_up(target, part.mode)
 
     def apply_change(
         self, change: Change, part: RejectedPart, fault: ProviderFault, target: Target
@@ -115,6 +122,8 @@ class RequestEncoding:
 
     def accepted(self, target: Target) -> None:
         """Remember what the target has rejected before it accepted the request."""
+        if self.modes.rejected.suspected:
+            self.modes.accept(target, self.plan(target))
         if self.modes.to_remember:
             self.modes.remember(target)
 

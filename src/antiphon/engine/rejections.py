@@ -10,7 +10,10 @@ the format or the call in the next weaker way. A mode is remembered only once th
 has succeeded, and not if the fault is about this request alone, such as its schema.
 
 Some servers fail with a 500 that says nothing. If it repeats for a request with a forced call or a
-schema, the request is sent once without them: the mode was the reason only if that succeeds.
+schema, or if one attempt only is left, the request is sent once without them: the mode was the
+reason only if that succeeds. One such 500 may be an accident, so that the mode is remembered when a
+second request has met the same. A request that has no attempt left counts as well, but what was
+never tried is remembered for a minute only.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from antiphon.core.diagnostic import Code, Decision, Diagnostic
 from antiphon.core.faults.fault import FaultType, ProviderFault
@@ -127,9 +130,11 @@ def _diagnostic(parameter: str, target: str) -> Diagnostic:
 
 # Modes
 
+UNTRIED_S = 60.0
 REMEMBERED_S = 3600.0  # a server may be updated, and a 500 may have had another reason
 _MAX_TARGETS = 256  # names of models come from clients
 _FORCED: Modes = frozenset({"required", "function"})
+_FORMATS: Modes = frozenset({"json_schema", "json_object"})
 
 # Besides every fault of the type invalid_request. A router may find no server for a mode (404).
 _STATUSES = frozenset({404, 500, 501})
@@ -156,6 +161,8 @@ class ModeRejection(Struct, frozen=True, kw_only=True):
     """Whether other requests will be rejected for it, too."""
     is_guess: bool = False
     """Whether the fault does not name the mode."""
+    is_first: bool = False
+    """Whether it is a guess by a single fault, which may have had another reason."""
 
 
 class RejectedModes:
@@ -166,16 +173,40 @@ class RejectedModes:
         self.known: dict[TargetName, dict[str, float]] = {}
         """Modes, and until when each is avoided."""
         self._on_learn = on_learn
+        self.suspected: dict[TargetName, str] = {}
+        """The mode of each target with which one request has failed."""
 
     def forget(self, provider: str) -> None:
         """Forget what a provider has rejected: another server has its name now."""
         self.known = {
             target: modes for target, modes in self.known.items() if target[0] != provider
         }
+        self.suspected = {
+            target: mode for target, mode in self.suspected.items() if target[0] != provider
+        }
 
     def learn(self, target: TargetName, mode: str, now: float) -> None:
+        self.suspected.pop(target, None)
         self.remember(target, mode, now + REMEMBERED_S)
         self._on_learn(*target, mode)
+
+    def suspect(self, target: TargetName, mode: str, now: float, *, is_tried: bool) -> None:
+        """Note that a request with a mode has failed; avoid it when the next one has, too.
+        `is_tried`: the same request without the mode has succeeded."""
+        if self.suspected.get(target) == mode:
+            if is_tried:
+                self.learn(target, mode, now)
+            else:
+                self.remember(target, mode, now + UNTRIED_S)
+            return
+        if len(self.suspected) >= _MAX_TARGETS:
+            del self.suspected[next(iter(self.suspected))]
+        self.suspected[target] = mode
+
+    def accept(self, target: TargetName, modes: Modes) -> None:
+        """Note that a request with these modes has succeeded."""
+        if self.suspected.get(target) in modes:
+            del self.suspected[target]
 
     def remember(self, target: TargetName, mode: str, until: float) -> None:
         """Remember what another process has learned."""
@@ -196,32 +227,54 @@ class ModeFallback:
 
     rejected: RejectedModes
     clock: Callable[[], float]
-    to_remember: dict[TargetName, list[str]] = field(default_factory=dict)
-    """Modes that were rejected in this request and may be remembered."""
+    to_remember: dict[TargetName, list[ModeRejection]] = field(default_factory=dict)
+    """What was rejected in this request and may be remembered."""
     _last: tuple[TargetName, str] | None = None
     """The last fault that named no mode."""
     _has_guessed: bool = False
 
-    def find(self, target: Target, plan: Plan, fault: ProviderFault) -> ModeRejection | None:
-        """Find the mode of the target's plan that a fault is about, if it seems to be about one."""
+    def find(
+        self, target: Target, plan: Plan, fault: ProviderFault, *, is_last: bool = False
+    ) -> ModeRejection | None:
+        """Find the mode of the target's plan that a fault is about, if it seems to be about one.
+        `is_last`: at most one attempt is left."""
         if (named := find_named_mode(plan, fault)) is not None:
             return named
         before, self._last = self._last, (target.name, fault.message)
-        repeats = before == self._last and says_nothing(fault)
-        return guess_mode(plan) if repeats and not self._has_guessed else None
+        repeats = before == self._last
+        if self._has_guessed or not says_nothing(fault) or not (repeats or is_last):
+            return None
+        guess = guess_mode(plan)
+        if guess is not None and is_last:  # there is no second step
+            guess = structs.replace(guess, without=guess.without | _FORMATS, is_first=not repeats)
+        return guess
 
     def avoid(self, target: Target, rejection: ModeRejection) -> Modes:
         """Return the modes that the request must do without from now on: the rejected one, and
         those that other requests have learned of."""
         self._has_guessed = self._has_guessed or rejection.is_guess
         if rejection.is_lasting:
-            self.to_remember.setdefault(target.name, []).append(rejection.mode)
+            self.to_remember.setdefault(target.name, []).append(rejection)
         return rejection.without | self.rejected.of(target.name, self.clock())
 
     def remember(self, target: Target) -> None:
         """Remember what the target has rejected: it accepts the request without that."""
-        for mode in self.to_remember.pop(target.name, ()):
-            self.rejected.learn(target.name, mode, self.clock())
+        for each in self.to_remember.pop(target.name, ()):
+            if each.is_first:
+                self.rejected.suspect(target.name, each.mode, self.clock(), is_tried=True)
+            else:
+                self.rejected.learn(target.name, each.mode, self.clock())
+
+    def give_up(self, target: Target, rejection: ModeRejection) -> None:
+        """Remember what the target seems to reject, though no attempt is left to go without it."""
+        if rejection.is_guess:
+            self.rejected.suspect(target.name, rejection.mode, self.clock(), is_tried=False)
+        elif rejection.is_lasting:
+            self.rejected.learn(target.name, rejection.mode, self.clock())
+
+    def accept(self, target: Target, plan: Plan) -> None:
+        """Note that the target has accepted a request by this plan."""
+        self.rejected.accept(target.name, frozenset({plan.contract.asked, plan.tool_choice.mode}))
 
 
 def find_named_mode(plan: Plan, fault: ProviderFault) -> ModeRejection | None:
@@ -262,6 +315,6 @@ def guess_mode(plan: Plan) -> ModeRejection | None:
     """The mode of a plan that a server without support for it is most likely to fail on."""
     choice = plan.tool_choice.mode
     mode = choice if choice in _FORCED else plan.contract.asked
-    if mode not in _FORCED and mode != "json_schema":
+    if mode not in _FORCED | _FORMATS:
         return None
     return ModeRejection(mode=mode, without=_FORCED | {mode}, is_guess=True)

@@ -82,6 +82,11 @@ class RetryPolicy:
     _last_call_at: float = math.inf
     """When it is too late for another call."""
 
+    @property
+    def attempts_left(self) -> int:
+        """How many attempts the current round may still make after the one under way."""
+        return self.config.max_attempts - (self._number - self._earlier_rounds)
+
     def set_deadline(self, limit_s: float) -> None:
         """End the answer after so many seconds from now, also while a call is under way.
 
@@ -137,8 +142,7 @@ class RetryPolicy:
         `rejects_mode`: it is about an output format or a tool choice that can be avoided."""
         if fault.scope is Scope.key:
             self._tried_keys.add(attempt.key)
-        used = self._number - self._earlier_rounds
-        if used >= self.config.max_attempts or self._is_over_budget():
+        if self.attempts_left <= 0 or self._is_over_budget():
             return None
         if rejects_mode:
             following: NextAttempt | None = self._without_mode(attempt, fault)
