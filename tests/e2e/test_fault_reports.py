@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from antiphon.cli.main import main
 from antiphon.engine.runtime import Runtime
 from antiphon.stages.log import Entry
 from tests.support.client_answers import Answer, Document, post_request
@@ -168,21 +170,85 @@ async def test_a_refused_connection_names_provider_address_and_errno(tmp_path: P
     assert row.reason == expected
 
 
+async def _cut_after_two_chunks(request: ReceivedRequest, connection: Connection) -> None:
+    await connection.head()
+    for data in HELLO:
+        await connection.send(data)
+    connection.reset()
+
+
+async def test_a_cut_stream_says_after_how_many_chunks_and_seconds(tmp_path: Path) -> None:
+    log, answer = await send(tmp_path, _cut_after_two_chunks, {"input": "Hello?", "stream": True})
+    message = answer.response["error"]["message"]
+    assert "closed the connection before its response was complete" in message
+    assert "of its chunks had arrived" in message
+    entry = find_entry(log, "upstream.failed")
+    assert (entry.facts["fault"], entry.facts["code"]) == ("connection", "stream_cut")
+    assert re.search(r"after \d+ chunks? in \d+\.\d s at 127", entry.facts["reason"])
+    [row] = read_trace(tmp_path / "trace.db", answer.headers["x-request-id"]).errors
+    assert (row.code, row.message) == ("stream_cut", message)
+    assert row.chunks is not None
+    assert row.stream_ms is not None
+    assert f"{row.chunks} of its chunks" in message
+
+
+async def test_everything_that_a_provider_said_is_in_the_trace_and_its_bodies_in_the_raw_lane(
+    tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    violation = {"field": "contents[0]", "description": "must not be empty"}
+    said = {"message": "Invalid argument", "code": 400, "status": "INVALID_ARGUMENT"}
+    said["details"] = [{"fieldViolations": [violation]}]
+    scripts = [
+        send_json(503, {"error": {"message": "busy", "type": "overloaded"}}, x_request_id="up-1"),
+        send_json(400, {"error": said}, x_request_id="up-2"),
+    ]
+    async with failover_gateway(tmp_path, scripts, fallbacks={}, payloads=True) as failover:
+        answer = await failover.post_request()
+    id = answer.headers["x-request-id"]
+    detail = read_trace(failover.trace, id)
+    first, second = detail.attempts
+    assert (first.upstream_type, first.upstream_request_id) == ("overloaded", "up-1")
+    assert (second.upstream_type, second.upstream_param) == ("INVALID_ARGUMENT", "contents[0]")
+    assert second.reason == "Invalid argument\ncontents[0]: must not be empty"
+    assert second.upstream_body is not None
+    assert json.loads(second.upstream_body) == {"error": said}
+    raw = [each for each in detail.streams if each.kind == "raw"]
+    assert [each.attempt for each in raw] == [1, 2]
+    assert main(["trace", "show", id, "--stream", "raw", "--file", str(failover.trace)]) == 0
+    assert capsysbinary.readouterr().out == b"\n".join(each.blob for each in raw)
+    assert b"must not be empty" in raw[1].blob
+
+
+async def test_the_provider_s_finish_reason_is_in_log_and_trace(tmp_path: Path) -> None:
+    frames = [*HELLO, chunk({}, "length"), DONE]
+    log, answer = await send(tmp_path, send_frames(frames), {"input": "Hello?", "stream": True})
+    assert answer.response["status"] == "incomplete"
+    assert find_entry(log, "response.finished").facts["finish_reason"] == "length"
+    finish = read_trace(tmp_path / "trace.db", answer.headers["x-request-id"]).finish
+    assert finish is not None
+    assert finish.finish_reason == "length"
+
+
 # --- failures without a fault ---------------------------------------------------------------------
 
 SCHEMA = {"type": "json_schema", "name": "n", "schema": {"type": "object"}, "strict": True}
 
 
 @pytest.mark.parametrize(
-    ("frames", "more", "reason"),
+    ("frames", "more", "reason", "code"),
     [
-        ([*HELLO, DONE], {}, "finish reason"),
-        ([*HELLO, chunk({}, "stop"), DONE], {"text": {"format": SCHEMA}}, "not valid JSON"),
+        ([*HELLO, DONE], {}, "finish reason", "server_error"),
+        (
+            [*HELLO, chunk({}, "stop"), DONE],
+            {"text": {"format": SCHEMA}},
+            "not valid JSON",
+            "bridge.response.invalid_output_format",
+        ),
     ],
     ids=["no finish reason", "contract not met"],
 )
 async def test_a_failure_without_a_fault_has_its_reason_in_log_and_trace(
-    tmp_path: Path, frames: list[bytes], more: dict[str, Any], reason: str
+    tmp_path: Path, frames: list[bytes], more: dict[str, Any], reason: str, code: str
 ) -> None:
     log, answer = await send(
         tmp_path, send_frames(frames), {"input": "Hello?", "stream": True, **more}
@@ -196,9 +262,11 @@ async def test_a_failure_without_a_fault_has_its_reason_in_log_and_trace(
     )
     assert entry.facts["response_id"] == answer.response["id"]
     assert reason in entry.facts["reason"]
+    assert entry.facts["code"] == find_entry(log, "response.finished").facts["error"] == code
+    assert answer.response["error"]["code"] == "server_error"  # the API has no other
     detail = read_trace(tmp_path / "trace.db", answer.headers["x-request-id"])
     [found] = detail.errors
-    assert reason in found.message
+    assert (found.code, reason in found.message) == (code, True)
     assert (found.provider, found.model) == ("up", "m")
 
 

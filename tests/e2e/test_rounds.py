@@ -328,7 +328,8 @@ async def test_the_trace_shows_every_round_and_every_attempt(tmp_path: Path, str
     detail = read_trace(setup.trace, answer.headers["x-request-id"])
     assert [attempt.number for attempt in detail.attempts] == [1, 2, 3]
     assert [bool(attempt.fault_type) for attempt in detail.attempts] == [False, True, False]
-    [raw] = [each for each in detail.streams if each.kind == "raw"]
+    failed, raw = [each for each in detail.streams if each.kind == "raw"]
+    assert (failed.attempt, b"Too busy." in failed.blob) == (2, True)
     assert b"web_search" in raw.blob
     assert b"It rains" in raw.blob
     assert b"Too busy." not in raw.blob

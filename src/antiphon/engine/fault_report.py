@@ -17,7 +17,7 @@ import aiohttp
 from msgspec import Struct, structs
 
 from antiphon.core.faults.body import TEXT_LIMIT
-from antiphon.core.faults.fault import ProviderFault
+from antiphon.core.faults.fault import ProviderFault, StreamProgress
 from antiphon.core.faults.kinds import FaultKind, FaultType
 from antiphon.providers.registry import Provider
 from antiphon.store.quoted_text import RequestTexts, remove_quotes
@@ -48,6 +48,8 @@ class FaultReport(Struct, frozen=True, kw_only=True):
     message: str = ""
     """What the client is told."""
     words: ProviderWords = ProviderWords()
+    progress: StreamProgress | None = None
+    """Of a stream that the provider cut."""
     facts: Mapping[str, Any] = {}
     """The fields of the log entry."""
 
@@ -101,6 +103,7 @@ def report_fault(
         code=fault.code,
         reason=reason,
         words=ProviderWords(**cleaned),
+        progress=fault.progress,
         facts={**log_fields(fault), "reason": reason, **words},
     )
 

@@ -21,7 +21,13 @@ from antiphon.core.stream.usage import estimate_unfinished
 from antiphon.core.translation.translation import Translation
 from antiphon.engine.accounting import DOLLAR, compute_cost
 from antiphon.engine.attempts import Attempts
-from antiphon.engine.fault_report import FaultReport, clean_text, is_bug, report_fault
+from antiphon.engine.fault_report import (
+    FaultReport,
+    clean_own_text,
+    clean_text,
+    is_bug,
+    report_fault,
+)
 from antiphon.engine.report import AttemptReport
 from antiphon.engine.services import Prepared, Services, make_describe
 from antiphon.engine.tracing import RunEnd, RunTrace
@@ -71,7 +77,11 @@ class RunLog:
     ) -> None:
         report = self._report(fault, translation)
         attempt = msgspec.structs.replace(
-            attempt, fault_type=fault.type, fault_code=fault.code, reason=report.reason
+            attempt,
+            fault_type=fault.type,
+            fault_code=fault.code,
+            reason=report.reason,
+            words=report.words,
         )
         self._trace.attempt(attempt)
         if not is_bug(fault):
@@ -111,7 +121,7 @@ class RunLog:
                     end,
                     failure=failure,
                     partial_usage=usage,
-                    finish_reason=self._finish_reason(translation),
+                    finish_reason=self.finish_reason(translation),
                 )
             )
 
@@ -161,20 +171,19 @@ class RunLog:
         response = self._trace.transformed.response
         if response is None or response.error is None:
             return None
-        message = self._clean(response.error.message, translation)
-        return FaultReport(code=response.error.code, message=message)
+        message = clean_own_text(response.error.message, self._redactor)
+        return FaultReport(
+            code=self._trace.transformed.failure_code or response.error.code, message=message
+        )
 
-    def _clean(self, text: str, translation: Translation) -> str:
-        return clean_text(text, self._redactor, self._read_texts(translation))
-
-    def _finish_reason(self, translation: Translation) -> str | None:
+    def finish_reason(self, translation: Translation) -> str | None:
         """Return why the model stopped. An unknown reason may quote the request or the response, so
         that it is cleaned like every word of a provider."""
         finish = translation.machine.pending_finish
         reason = None if finish is None else finish.reason
         if not reason or reason in FINISH_REASONS:
             return reason
-        return self._clean(reason, translation)
+        return clean_text(reason, self._redactor, self._read_texts(translation))
 
     def _estimate_usage(self, translation: Translation) -> ResponseUsage | None:
         """Estimate what a response without token counts has used: the provider bills a stream that
@@ -307,6 +316,7 @@ class RunOutput:
         return Batch(
             events,
             fault=machine.fault or self.fault,
+            finish_reason=self.log.finish_reason(translation),
             refused=translation.refused,
             diagnostics=self.diagnostics,
             facts=self.log.facts,

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from antiphon.core.diagnostic import Diagnostic
 from antiphon.core.response import ResponseUsage
-from antiphon.engine.fault_report import FaultReport
+from antiphon.engine.fault_report import FaultReport, ProviderWords
 from antiphon.providers.prices import Price
 
 
@@ -42,6 +42,8 @@ class AttemptReport(Struct, frozen=True, kw_only=True):
     fault_code: str | None = None
     reason: str | None = None
     """The provider's own words, without secrets and quotes of the request."""
+    words: ProviderWords = ProviderWords()
+    """What else it said."""
     latency_ms: int = 0
     at_ms: float = 0.0
     """When it failed or had its first output, since the run began."""

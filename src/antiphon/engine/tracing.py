@@ -153,6 +153,11 @@ class RunTrace:
                 fault_type=report.fault_type,
                 fault_code=report.fault_code,
                 reason=report.reason,
+                upstream_type=report.words.type,
+                upstream_code=report.words.code,
+                upstream_param=report.words.param,
+                upstream_request_id=report.words.request_id,
+                upstream_body=report.words.body,
                 latency_ms=report.latency_ms,
             )
         )
@@ -168,9 +173,12 @@ class RunTrace:
         return outbound
 
     def rewind(self) -> None:
-        """Drop the bytes of an attempt that is retried."""
-        if self.payloads is not None:
-            self.payloads.raw.rewind()
+        """Set the bytes of an attempt aside if it has failed."""
+        if self.payloads is None:
+            return
+        taken = self.payloads.raw.rewind()
+        if taken.blob and self._attempts:
+            self.payloads.failed[self._attempts[-1].number] = taken
 
     def begin_round(self) -> None:
         """Keep what the provider sent so far; a further round begins."""
@@ -223,6 +231,7 @@ class RunTrace:
             )
         failure = report.failure
         if failure is not None:
+            progress = failure.progress
             self._tracer.record(
                 TraceError(
                     request_id=self.facts["request_id"],
@@ -231,6 +240,8 @@ class RunTrace:
                     reason=failure.reason,
                     provider=report.provider,
                     model=report.model,
+                    chunks=None if progress is None else progress.chunks,
+                    stream_ms=None if progress is None else round(progress.seconds * 1000),
                 )
             )
 
@@ -238,17 +249,27 @@ class RunTrace:
         payloads = self.payloads
         if payloads is None or not isinstance(self.transformed, PayloadTraceStage):
             return
-        taps = {"request": payloads.request, "outbound": payloads.outbound, "raw": payloads.raw}
-        for kind, tap in taps.items():
-            self._record_stream(kind, tap.blob, tap.offsets)
+        if self._attempts and self._attempts[-1].fault_type is not None:
+            self.rewind()
+        self._record_stream("request", payloads.request.blob, payloads.request.offsets)
+        self._record_stream("outbound", payloads.outbound.blob, payloads.outbound.offsets)
+        for number, recorded in payloads.failed.items():
+            self._record_stream("raw", *recorded, attempt=number)
+        self._record_stream("raw", payloads.raw.blob, payloads.raw.offsets)
         self._record_stream("transformed", *self.transformed.encode())
 
-    def _record_stream(self, kind: Any, blob: bytes, offsets: Sequence[tuple[int, float]]) -> None:
+    def _record_stream(
+        self, kind: Any, blob: bytes, offsets: Sequence[tuple[int, float]], *, attempt: int = 0
+    ) -> None:
         if blob:
             times = [(offset, self._began_ms + round(at_ms)) for offset, at_ms in offsets]
             self._tracer.record(
                 TraceStream(
-                    request_id=self.facts["request_id"], kind=kind, blob=blob, offsets=times
+                    request_id=self.facts["request_id"],
+                    kind=kind,
+                    attempt=attempt,
+                    blob=blob,
+                    offsets=times,
                 )
             )
 

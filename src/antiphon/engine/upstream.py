@@ -17,7 +17,9 @@ from aiohttp.http_exceptions import HttpProcessingError
 
 from antiphon.config import TimeoutConfig
 from antiphon.core.faults.fault import (
+    StreamProgress,
     connection_fault,
+    cut_fault,
     out_of_files_fault,
     protocol_fault,
     timeout_fault,
@@ -92,6 +94,7 @@ class HTTPUpstream:
             **provider.headers,
             **outbound.headers,
         }
+        began = asyncio.get_running_loop().time()
         try:
             response = await self._session.post(
                 provider.request_url(outbound),
@@ -104,7 +107,7 @@ class HTTPUpstream:
             raise UpstreamError(timeout_fault("connect")) from error
         except (aiohttp.ClientError, OSError) as error:
             raise _connection_error(error) from _without_frames(error)
-        return _HTTPAnswer(response, self._max_body_bytes)
+        return _HTTPAnswer(response, self._max_body_bytes, began)
 
     async def close(self) -> None:
         await self._session.close()
@@ -171,8 +174,11 @@ def _without_frames(error: Exception) -> Exception:
 
 
 class _HTTPAnswer:
-    def __init__(self, response: aiohttp.ClientResponse, max_body_bytes: int) -> None:
+    def __init__(self, response: aiohttp.ClientResponse, max_body_bytes: int, began: float) -> None:
+        """`began` is when the request was sent, by the clock of the event loop."""
         self._response = response
+        self._began = began
+        self._chunks = 0
         self._max_body_bytes = max_body_bytes
         self._is_compressed = "content-encoding" in response.headers
         self.status = response.status
@@ -183,15 +189,27 @@ class _HTTPAnswer:
         if self._is_compressed:  # reading never waits while there is something to decompress
             await asyncio.sleep(0)
         try:
-            return await content.readany()
+            chunk = await content.readany()
         except RuntimeError as error:  # aiohttp 3.14, after a chunk that it could not parse
-            raise _connection_error(error) from _without_frames(error)
+            raise self._connection_error(error) from _without_frames(error)
         except _ERRORS as error:
             # aiohttp drops received bytes when the connection breaks (3.14); the end of the
             # answer may be among them.
             if not isinstance(error, OSError) and (received := content._read_nowait(-1)):
                 return received
-            raise _connection_error(error) from _without_frames(error)
+            raise self._connection_error(error) from _without_frames(error)
+        self._chunks += 1
+        return chunk
+
+    def _connection_error(self, error: Exception) -> UpstreamError:
+        """Map an error; a connection that broke after the first chunk is a stream that was cut."""
+        failure = _connection_error(error)
+        if failure.fault.code != FaultKind.CONNECTION_FAILED or not self._chunks:
+            return failure
+        seconds = asyncio.get_running_loop().time() - self._began
+        return UpstreamError(
+            cut_fault(failure.fault.message, StreamProgress(self._chunks, seconds))
+        )
 
     async def read(self) -> bytes:
         body = bytearray()

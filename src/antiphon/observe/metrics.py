@@ -24,6 +24,7 @@ from antiphon.observe.label_values import LabelValues
 
 _LATENCY_S = (0.05, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60, 120, 300)
 _STORE_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5)
+_NO_CODE = "none"  # of a run that could not be entered
 _TARGET = ("provider", "model")
 _SENDER = ("client", *_TARGET)
 _Sender: TypeAlias = tuple[str, str, str]
@@ -44,6 +45,9 @@ class Metrics:
         )
         self._rejected = self._counter(
             "rejected_requests", "Requests rejected before a provider was chosen.", "code"
+        )
+        self._failed = self._counter(
+            "failed_responses", "Responses that failed, by the code of the log.", *_TARGET, "code"
         )
         self._events = self._counter("events", "Events of ended responses.", *_TARGET)
         self._tokens = self._counter(
@@ -100,6 +104,9 @@ class Metrics:
     def _count_requests(self, sender: _Sender, requests: Sequence[RunReport]) -> None:
         for status, number in Counts(request.status for request in requests).items():
             self._requests.labels(*sender, status).inc(number)
+        codes = Counts(request.code or _NO_CODE for request in requests if request.is_failed)
+        for code, number in codes.items():
+            self._failed.labels(*sender[1:], self._codes.bound(code)).inc(number)
         self._events.labels(*sender[1:]).inc(sum(request.events for request in requests))
         used = [request.usage for request in requests if request.usage is not None]
         if used:

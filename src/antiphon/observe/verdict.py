@@ -14,7 +14,7 @@ from msgspec import Struct
 from antiphon.core.faults.kinds import FAULT_KINDS, FaultKind, FaultType
 from antiphon.observe.result import Result, ToolCall
 from antiphon.store.trace.reader import TraceDetail
-from antiphon.store.trace.rows import TraceAttempt, TraceError
+from antiphon.store.trace.rows import TraceAttempt, TraceError, TraceStream
 
 Cause: TypeAlias = Literal["model", "provider", "client", "network", "gateway"]
 _MAX_ATTEMPTS = 4  # in the evidence; the trace has all of them
@@ -379,10 +379,14 @@ def _list_words(error: TraceError | None, known: Sequence[str]) -> list[str]:
     return [error.reason]
 
 
+def _is_of_response(stream: TraceStream) -> bool:
+    return stream.kind == "raw" and stream.attempt == 0 and stream.chunks > 0
+
+
 def _count_events(detail: TraceDetail) -> str:
     finish = detail.finish
     after = f" within {finish.duration_ms:,} ms" if finish else ""
-    raw = next((each for each in detail.streams if each.kind == "raw" and each.chunks), None)
+    raw = next((each for each in detail.streams if _is_of_response(each)), None)
     arrived = f"{raw.chunks:,} chunks of the provider had arrived, and " if raw else ""
     events = finish.events if finish else 0
     return f"{arrived}{events:,} events were sent to the client{after}."

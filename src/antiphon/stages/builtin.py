@@ -36,7 +36,8 @@ class ContractStage(Stage):
             self._contract.check(last.response, provider=self._provider)
         except InvalidOutputFormat as error:
             message = f"{error.message} ({error.code})"
-            return with_terminal(batch, failed(last.response, code="server_error", message=message))
+            event = failed(last.response, code="server_error", message=message)
+            return structs.replace(with_terminal(batch, event), failure_code=error.code)
         return batch
 
 
@@ -82,7 +83,7 @@ class LogStage(Stage):
         if isinstance(ending, TERMINAL_EVENTS) and ending.response.status != "cancelled":
             self._ended = True
             level = "warning" if ending.response.status == "failed" else "info"
-            outcome = _outcome(ending.response)
+            outcome = _outcome(ending.response, batch)
             cost = {"cost_usd": self._cost_usd(ending.response.usage)}
             facts = {**batch.facts, **outcome, **cost, **self._figures(batch)}
             self._emit(Entry("response.finished", level, facts))
@@ -101,11 +102,12 @@ class LogStage(Stage):
         }
 
 
-def _outcome(response: Response) -> dict[str, Any]:
+def _outcome(response: Response, batch: Batch) -> dict[str, Any]:
     usage = response.usage
     return {
         "status": response.status,
-        "error": response.error.code if response.error else None,
+        "finish_reason": batch.finish_reason,
+        "error": batch.failure_code or (response.error.code if response.error else None),
         "items": len(response.output),
         "input_tokens": usage.input_tokens if usage else 0,
         "cached_tokens": usage.input_tokens_details.cached_tokens if usage else 0,

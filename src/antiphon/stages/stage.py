@@ -36,6 +36,10 @@ class Batch(Struct, frozen=True):
     """Events of the response up to the end of this batch."""
     to_save: Response | None = None
     """The response to store before the terminal event is sent."""
+    failure_code: str | None = None
+    """Our own code of why the response failed, if a stage has found that."""
+    finish_reason: str | None = None
+    """Why the model stopped, in the provider's own word; safe to log."""
 
 
 class Stage:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import msgspec
 
@@ -10,6 +11,13 @@ from antiphon.core.events import TERMINAL_EVENTS, Event
 from antiphon.core.response import Response
 from antiphon.dialects.responses.render import SSEEncoder
 from antiphon.stages.stage import Batch, Stage
+
+
+class RecordedBytes(NamedTuple):
+    """Bytes with the offset and time of every read."""
+
+    blob: bytes
+    offsets: list[tuple[int, float]]
 
 
 class RawTap:
@@ -26,10 +34,14 @@ class RawTap:
         """Keep what has arrived so far, whatever `rewind` drops later."""
         self._kept = (len(self._pieces), self.size)
 
-    def rewind(self) -> None:
-        """Drop what has arrived since `keep`: an attempt that is retried."""
-        pieces, self.size = self._kept
+    def rewind(self) -> RecordedBytes:
+        """Take out what has arrived since `keep`: the bytes of an attempt that failed."""
+        pieces, start = self._kept
+        offsets = [(offset - start, at_ms) for offset, at_ms in self.offsets[pieces:]]
+        taken = RecordedBytes(b"".join(self._pieces[pieces:]), offsets)
+        self.size = start
         del self._pieces[pieces:], self.offsets[pieces:]
+        return taken
 
     def feed(self, chunk: bytes) -> None:
         self.offsets.append((self.size, self._elapsed_ms()))
@@ -50,6 +62,8 @@ class Payloads:
         """The request body of every attempt, one after another."""
         self.raw = RawTap(elapsed_ms)
         """The provider's bytes: of each round, those of the attempt that succeeded."""
+        self.failed: dict[int, RecordedBytes] = {}
+        """The provider's bytes of each attempt that failed, by its number."""
 
 
 class TraceStage(Stage):
@@ -59,9 +73,12 @@ class TraceStage(Stage):
         self.event_count = 0
         self.response: Response | None = None
         """The finished response, once there is one."""
+        self.failure_code: str | None = None
+        """Our own code of why it failed, if no fault is why."""
 
     def on_terminal(self, batch: Batch) -> Batch:
         self.event_count = batch.event_count
+        self.failure_code = batch.failure_code
         ending = batch.events[-1]
         if isinstance(ending, TERMINAL_EVENTS):
             self.response = ending.response

@@ -132,13 +132,15 @@ async def cut_short(request: ReceivedRequest, client: Connection) -> None:
     client.cut()
 
 
-async def test_a_broken_connection_is_a_connection_fault_after_what_arrived() -> None:
+async def test_a_broken_connection_is_a_cut_stream_after_what_arrived() -> None:
     async with opened(cut_short) as (answer, _):
         assert await answer.next() == b"partial"
         with pytest.raises(UpstreamError) as caught:
             await answer.next()
         fault: ProviderFault = caught.value.fault
-        assert fault.code == "connection_failed"
+        assert (fault.type, fault.code) == ("connection", "stream_cut")
+        assert fault.progress is not None
+        assert (fault.progress.chunks, fault.progress.seconds > 0) == (1, True)
         with pytest.raises(UpstreamError):
             await answer.read()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from antiphon.engine.fault_report import FaultReport
 from antiphon.observe.label_values import MAX_VALUES
 from antiphon.observe.metrics import Metrics, split_tokens
 from tests.support.run_reports import USAGE, attempt_report, run_report
@@ -32,6 +33,18 @@ def test_a_request_adds_to_every_series() -> None:
     assert samples["antiphon_request_seconds_sum", "m", "up"] == 6.0
     assert samples["antiphon_store_seconds_sum", "load"] == pytest.approx(0.004)
     assert samples["antiphon_store_seconds_sum", "save"] == pytest.approx(0.008)
+
+
+def test_failed_responses_are_counted_by_code() -> None:
+    metrics = Metrics()
+    failure = FaultReport(code="bridge.response.invalid_output_format")
+    metrics.count([run_report(status="failed", failure=failure)] * 2 + [run_report()])
+    samples = read(metrics)
+    code = "bridge.response.invalid_output_format"
+    assert samples["antiphon_failed_responses_total", code, "m", "up"] == 2
+    assert [name for name, *_ in samples if name == "antiphon_failed_responses_total"] == [
+        "antiphon_failed_responses_total"
+    ]
 
 
 def test_the_kinds_of_tokens_add_up_to_the_total() -> None:

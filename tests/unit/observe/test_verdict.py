@@ -51,6 +51,7 @@ def rejected(status: int, code: str = "invalid_value", param: str | None = None)
 
 FAULTS: dict[str, tuple[Cause, str]] = {
     "connection_failed": ("network", "acme could not be reached"),
+    "stream_cut": ("network", "acme could not be reached, or the connection broke"),
     "connect_timeout": ("network", "acme could not be reached in time"),
     "first_token_timeout": ("provider", "acme took too long"),
     "idle_timeout": ("provider", "acme stopped sending"),

@@ -41,13 +41,14 @@ def log_of(*batches: Batch) -> list[Entry]:
 def test_a_completed_answer_is_logged_with_usage_and_duration() -> None:
     subject, events = begin()
     events += subject.feed(Usage(input_tokens=7, cached_tokens=2, output_tokens=3))
-    [entry] = log_of(batch([*events, *subject.finish("stop")]), batch([]))
+    [entry] = log_of(batch([*events, *subject.finish("stop")], finish_reason="stop"), batch([]))
     assert entry == Entry(
         "response.finished",
         "info",
         {
             **FACTS,
             "status": "completed",
+            "finish_reason": "stop",
             "error": None,
             "items": 1,
             "input_tokens": 7,

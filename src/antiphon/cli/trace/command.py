@@ -231,7 +231,7 @@ def run_show(args: argparse.Namespace) -> int:
     path = _find_trace_file(args)
     detail = _find_request(path, args.id)
     if args.stream:
-        sys.stdout.buffer.write(_find_stream(detail, args.stream).blob)
+        sys.stdout.buffer.write(_read_stream(detail, args.stream))
     elif is_terminal():
         make_console().print(make_detail_page(printable_fields(detail)))
     else:
@@ -297,8 +297,18 @@ def _complete_id(path: Path, part: str) -> str:
     return matches[0]
 
 
+def _read_stream(detail: TraceDetail, kind: str) -> bytes:
+    """Return the bytes of a stream. Without a response of a provider, its raw bytes are the bodies
+    of the attempts that failed."""
+    recorded = [stream for stream in detail.streams if stream.kind == kind and stream.blob]
+    if recorded and all(stream.attempt for stream in recorded):
+        return b"\n".join(stream.blob for stream in recorded)
+    return _find_stream(detail, kind).blob
+
+
 def _find_stream(detail: TraceDetail, kind: str) -> TraceStream:
-    recorded = next((stream for stream in detail.streams if stream.kind == kind), None)
+    found = (each for each in detail.streams if each.kind == kind and not each.attempt)
+    recorded = next(found, None)
     if recorded is not None and recorded.blob:
         return recorded
     if any(stream.blob for stream in detail.streams):

@@ -17,7 +17,7 @@ from antiphon.observe.result import Result, ToolCall, read_result
 from antiphon.observe.verdict import Verdict, explain
 from antiphon.server.log_output import shorten_id
 from antiphon.store.trace.reader import TraceDetail, TraceSummary
-from antiphon.store.trace.rows import TraceFinish, TraceUsage
+from antiphon.store.trace.rows import TraceAttempt, TraceFinish, TraceUsage
 
 _SHOWN_CHUNKS = 12
 _PREVIEW_BYTES = 120  # about one line
@@ -192,6 +192,8 @@ def _format_finish(finish: TraceFinish | None) -> Text:
             text.append(f" with HTTP {finish.http_status}")
         events = _count(finish.events, "event")
         text.append(f" after {_format_duration(finish.duration_ms)}, {events}")
+        if finish.finish_reason:
+            text.append(f", finish reason {escape_controls(finish.finish_reason)}")
     return text
 
 
@@ -271,6 +273,22 @@ def _format_attempts(detail: TraceDetail) -> Iterator[RenderableType]:
             (f"  {escape_controls(attempt.reason)}" if attempt.reason else "", "dim"),
         )
         yield _indent(line, f"{attempt.number}. ")
+        yield from _format_words(attempt)
+
+
+def _format_words(attempt: TraceAttempt) -> Iterator[RenderableType]:
+    """Format what else a provider said of a failure."""
+    words = {
+        "type": attempt.upstream_type,
+        "code": attempt.upstream_code,
+        "param": attempt.upstream_param,
+        "request id": attempt.upstream_request_id,
+    }
+    named = [f"{name} {escape_controls(text)}" for name, text in words.items() if text]
+    if named:
+        yield _indent(Text(", ".join(named), style="dim"), "   ")
+    if attempt.upstream_body:
+        yield _indent(Text(escape_controls(attempt.upstream_body), style="dim"), "   ")
 
 
 def _format_diagnostics(detail: TraceDetail) -> Iterator[RenderableType]:
@@ -296,7 +314,8 @@ def _format_streams(detail: TraceDetail) -> Iterator[RenderableType]:
     for stream in detail.streams:
         cut = ", truncated" if stream.truncated else ""
         chunks = _count(stream.chunks, "chunk")
-        yield Text(f"  {stream.kind}: {_count(stream.size, 'byte')} in {chunks}{cut}")
+        name = f"{stream.kind} of attempt {stream.attempt}" if stream.attempt else stream.kind
+        yield Text(f"  {name}: {_count(stream.size, 'byte')} in {chunks}{cut}")
         kept = list(zip(stream.offsets, stream.split_chunks(), strict=True))
         for (offset, _), (at_ms, chunk) in kept[:_SHOWN_CHUNKS]:
             yield _format_chunk(offset, at_ms - began_ms, chunk)

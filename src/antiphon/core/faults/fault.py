@@ -20,11 +20,13 @@ __all__ = [
     "FaultType",
     "ProviderFault",
     "Scope",
+    "StreamProgress",
     "UpstreamDetails",
     "blocked_fault",
     "cancelled_fault",
     "connection_fault",
     "cooldown_s",
+    "cut_fault",
     "fault_of_kind",
     "internal_fault",
     "is_permanent",
@@ -46,6 +48,14 @@ class UpstreamDetails(Struct, frozen=True, kw_only=True):
     request_id: str | None = None
 
 
+class StreamProgress(Struct, frozen=True):
+    """How far a stream had come when it was cut."""
+
+    chunks: int
+    seconds: float
+    """Since the request was sent."""
+
+
 class ProviderFault(Struct, frozen=True, kw_only=True):
     """A normalized failure of a provider.
 
@@ -64,6 +74,8 @@ class ProviderFault(Struct, frozen=True, kw_only=True):
     http_status: int
     status: int | None = None
     retry_after_s: float | None = None
+    progress: StreamProgress | None = None
+    """Of a stream that was cut."""
     upstream: UpstreamDetails = UpstreamDetails()
     original: str = ""
 
@@ -109,6 +121,14 @@ def timeout_fault(kind: Literal["connect", "first_token", "idle", "total"]) -> P
 def connection_fault(message: str) -> ProviderFault:
     """The provider could not be reached, or the connection broke before any output."""
     return fault_of_kind(FaultKind.CONNECTION_FAILED, message)
+
+
+def cut_fault(message: str, progress: StreamProgress) -> ProviderFault:
+    """The provider closed the connection in the middle of its stream."""
+    chunks = "1 chunk" if progress.chunks == 1 else f"{progress.chunks} chunks"
+    counted = f"{message}, after {chunks} in {progress.seconds:.1f} s"
+    fault = fault_of_kind(FaultKind.STREAM_CUT, counted)
+    return msgspec.structs.replace(fault, progress=progress)
 
 
 def cancelled_fault() -> ProviderFault:

@@ -49,6 +49,7 @@ class FaultKind(StrEnum):
     """One kind of failure; the value is the default `code` of its faults."""
 
     CONNECTION_FAILED = "connection_failed"
+    STREAM_CUT = "stream_cut"
     CONNECT_TIMEOUT = "connect_timeout"
     FIRST_TOKEN_TIMEOUT = "first_token_timeout"
     IDLE_TIMEOUT = "idle_timeout"
@@ -104,6 +105,7 @@ _Row = FaultKindRow
 
 FAULT_KINDS: Mapping[str, FaultKindRow] = {
     _K.CONNECTION_FAILED: _Row(_T.connection, True, _S.provider, "server_error", 502, 5.0),
+    _K.STREAM_CUT: _Row(_T.connection, True, _S.provider, "server_error", 502, 5.0),
     _K.CONNECT_TIMEOUT: _Row(_T.timeout, True, _S.provider, "server_error", 504, 5.0),
     _K.FIRST_TOKEN_TIMEOUT: _Row(_T.timeout, True, _S.provider, "server_error", 504),
     _K.IDLE_TIMEOUT: _Row(_T.timeout, True, _S.provider, "server_error", 504),

@@ -36,6 +36,7 @@ _NAMED_PROVIDER = "provider/named"
 _DELAY = "delay"
 _REASON = "reason"
 _STATUS = "status"
+_PROGRESS = "progress"
 
 _ENGLISH: Mapping[str, str] = {
     "api_error": "{provider} refused the request. See the gateway's log for its reason.",
@@ -108,6 +109,8 @@ _ENGLISH: Mapping[str, str] = {
     "protocol/generation_timeout": "{provider} timed out. Send the request again.",
     "connection": "{provider} could not be reached, or closed the connection. "
     "Check the network and its base URL, or send the request again.",
+    "connection/stream_cut": "{provider} closed the connection before its response was complete. "
+    "Send the request again.",
     "cancelled": "The request was cancelled.",
     "unknown": "{provider} reported an error that the gateway does not recognize. "
     "See the gateway's log for the details.",
@@ -117,6 +120,7 @@ _ENGLISH: Mapping[str, str] = {
     _DELAY: " Please try again in {delay} s.",
     _REASON: " Reason: {code}.",
     _STATUS: " (HTTP {status})",
+    _PROGRESS: " (After {seconds} s, {chunks} of its chunks had arrived.)",
 }
 
 _CHINESE: Mapping[str, str] = {
@@ -168,6 +172,7 @@ _CHINESE: Mapping[str, str] = {
     "protocol/generation_aborted": "{provider}中止了回答，请重新发送请求。",
     "protocol/generation_timeout": "{provider}生成超时，请重新发送请求。",
     "connection": "{provider}无法连接或关闭了连接，请检查网络和 base URL，或重新发送请求。",
+    "connection/stream_cut": "{provider}在回答完成之前关闭了连接，请重新发送请求。",
     "cancelled": "请求已取消。",
     "unknown": "{provider}报告了网关无法识别的错误，详情见网关日志。",
     _PROVIDER: "服务商",
@@ -175,6 +180,7 @@ _CHINESE: Mapping[str, str] = {
     _DELAY: "请在 {delay} 秒后重试 (try again in {delay} s)。",
     _REASON: "原因：{code}。",
     _STATUS: "（HTTP {status}）",
+    _PROGRESS: "（{seconds} 秒内已收到 {chunks} 个数据块）",
 }
 
 TEXTS: Texts = {"en": _ENGLISH, "zh": _CHINESE}
@@ -206,6 +212,9 @@ def describe(
         parts.append(text(_DELAY).format(delay=_seconds(fault.retry_after_s)))
     if fault.status is not None:
         parts.append(text(_STATUS).format(status=fault.status))
+    if fault.progress is not None:
+        seconds = f"{fault.progress.seconds:.1f}"
+        parts.append(text(_PROGRESS).format(seconds=seconds, chunks=fault.progress.chunks))
     return "".join(parts)
 
 

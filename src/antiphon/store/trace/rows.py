@@ -56,6 +56,13 @@ class TraceAttempt(_RequestRow, frozen=True, kw_only=True, tag="attempt"):
     fault_code: str | None = None
     reason: str | None = None
     """The provider's own words, without secrets and quotes of the request."""
+    upstream_type: str | None = None
+    upstream_code: str | None = None
+    upstream_param: str | None = None
+    upstream_request_id: str | None = None
+    """The provider's own id of the request."""
+    upstream_body: str | None = None
+    """The body of its error, in the same way, cut to 2 kB."""
     latency_ms: int | None = None
 
 
@@ -63,6 +70,8 @@ class TraceStream(_RequestRow, frozen=True, kw_only=True, tag="stream"):
     """All bytes of one side, with the offset and arrival time (ms since the epoch) of chunks."""
 
     kind: StreamKind
+    attempt: int = 0
+    """The number of the attempt that failed and sent this; 0: of those that the response is of."""
     blob: bytes = b""
     offsets: Sequence[tuple[int, int]] = ()
     size: int = 0
@@ -108,6 +117,10 @@ class TraceError(_RequestRow, frozen=True, kw_only=True, tag="error"):
     provider: str = ""
     model: str = ""
     stage: str | None = None
+    chunks: int | None = None
+    """Chunks of a stream that the provider cut."""
+    stream_ms: int | None = None
+    """From the request to the provider until it cut its stream."""
 
 
 class TraceDiagnostic(_RequestRow, frozen=True, kw_only=True, tag="diagnostic"):

@@ -14,9 +14,11 @@ from antiphon.core.faults.classify import classify
 from antiphon.core.faults.fault import (
     FaultType,
     ProviderFault,
+    StreamProgress,
     blocked_fault,
     cancelled_fault,
     connection_fault,
+    cut_fault,
     internal_fault,
     protocol_fault,
     timeout_fault,
@@ -205,6 +207,16 @@ def test_the_provider_is_named_where_it_is_known(locale: str, text: str) -> None
 
 def test_a_provider_may_have_any_name() -> None:
     assert describe(classify(401, {}, b""), provider="{0} {key}").startswith("{0} {key} rejected")
+
+
+def test_a_cut_stream_says_how_far_it_had_come() -> None:
+    fault = cut_fault("connection reset (errno 104)", StreamProgress(chunks=13, seconds=2.34))
+    assert describe(fault, provider="Acme") == (
+        "Acme closed the connection before its response was complete. Send the request again."
+        " (After 2.3 s, 13 of its chunks had arrived.)"
+    )
+    assert fault.message == "connection reset (errno 104), after 13 chunks in 2.3 s"
+    assert "after 1 chunk in 0.0 s" in cut_fault("reset", StreamProgress(1, 0.0)).message
 
 
 def test_a_fault_that_is_not_retryable_shows_no_delay() -> None:

@@ -239,7 +239,13 @@ function outcome(each, isCut, detail) {
   if (each.number === undefined) return [h("span", { class: "pill idle" }, "not tried"), " ", each.reason];
   if (!each.fault_type && isCut) return [h("span", { class: "pill bad" }, "cut"), ` after ${duration(detail.finish.duration_ms)}`];
   if (!each.fault_type) return h("span", { class: "pill ok" }, "output began");
-  return [h("span", { class: "pill bad" }, each.fault_type), " ", h("code", null, each.fault_code), each.reason && h("div", { class: "small muted" }, each.reason)];
+  return [h("span", { class: "pill bad" }, each.fault_type), " ", h("code", null, each.fault_code), each.reason && h("div", { class: "small muted" }, each.reason), words(each)];
+}
+
+function words(each) {
+  const named = [["type", each.upstream_type], ["code", each.upstream_code], ["param", each.upstream_param], ["request id", each.upstream_request_id]];
+  const text = named.filter(([, value]) => value).map(([name, value]) => `${name} ${value}`).join(", ");
+  return [text && h("div", { class: "small muted" }, text), each.upstream_body && h("pre", { class: "small" }, each.upstream_body)];
 }
 
 function makeDiagnostics(found) {
