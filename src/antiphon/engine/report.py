@@ -59,6 +59,8 @@ class RunReport(Struct, frozen=True, kw_only=True):
     response_id: str = ""
     received_at_ms: int
     client: str
+    format: str = "responses"
+    """The format that the client speaks."""
     requested_model: str = ""
     provider: str
     """The provider that served it; of a run that failed, the last one tried."""

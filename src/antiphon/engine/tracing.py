@@ -319,6 +319,7 @@ class RunTrace:
             request_id=self.facts["request_id"],
             received_at_ms=self._began_ms,
             client=facts["client"],
+            format=facts["format"],
             provider=served.provider if served else facts["provider"],
             model=served.model if served else facts["provider_model"],
             status=status,

@@ -41,7 +41,7 @@ class Metrics:
         self._models = LabelValues()
         self._codes = LabelValues()
         self._requests = self._counter(
-            "requests", "Requests that have ended, by outcome.", *_SENDER, "status"
+            "requests", "Requests that have ended, by outcome.", *_SENDER, "format", "status"
         )
         self._rejected = self._counter(
             "rejected_requests", "Requests rejected before a provider was chosen.", "code"
@@ -102,8 +102,9 @@ class Metrics:
         self._rejected.labels(self._codes.bound(code)).inc()
 
     def _count_requests(self, sender: _Sender, requests: Sequence[RunReport]) -> None:
-        for status, number in Counts(request.status for request in requests).items():
-            self._requests.labels(*sender, status).inc(number)
+        outcomes = Counts((request.format, request.status) for request in requests)
+        for outcome, number in outcomes.items():
+            self._requests.labels(*sender, *outcome).inc(number)
         codes = Counts(request.code or _NO_CODE for request in requests if request.is_failed)
         for code, number in codes.items():
             self._failed.labels(*sender[1:], self._codes.bound(code)).inc(number)

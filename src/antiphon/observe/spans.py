@@ -69,6 +69,7 @@ class SpanFactory:
             "gen_ai.response.id": request.response_id,
             "antiphon.request_id": request.request_id,
             "antiphon.client": request.client,
+            "antiphon.format": request.format,
             "antiphon.status": request.status,
             "antiphon.events": request.events,
         }

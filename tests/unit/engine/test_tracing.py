@@ -48,6 +48,7 @@ FACTS: dict[str, Any] = {
     "provider": "up",
     "provider_model": "m",
     "stream": True,
+    "format": "chat",
 }
 BAD_KEY = classify(401, {}, b'{"error":{"message":"the prompt was: secret plans"}}')
 FAILURE = FaultReport(

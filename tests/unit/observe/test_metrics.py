@@ -25,7 +25,7 @@ def test_a_request_adds_to_every_series() -> None:
     metrics = Metrics()
     metrics.count([run_report(load_ms=2.0, save_ms=4.0)] * 2)
     samples = read(metrics)
-    assert samples["antiphon_requests_total", "me", "m", "up", "completed"] == 2
+    assert samples["antiphon_requests_total", "me", "responses", "m", "up", "completed"] == 2
     assert samples["antiphon_events_total", "m", "up"] == 18
     assert samples["antiphon_cost_dollars_total", "me", "m", "up"] == 5.0
     assert samples["antiphon_attempts_total", "none", "m", "up"] == 2
@@ -77,9 +77,9 @@ def test_requests_of_one_batch_are_counted_by_their_labels() -> None:
     other = run_report(client="you", model="n", events=1)
     metrics.count([run_report(), failed, other, run_report()])
     samples = read(metrics)
-    assert samples["antiphon_requests_total", "me", "m", "up", "completed"] == 2
-    assert samples["antiphon_requests_total", "me", "m", "up", "failed"] == 1
-    assert samples["antiphon_requests_total", "you", "n", "up", "completed"] == 1
+    assert samples["antiphon_requests_total", "me", "responses", "m", "up", "completed"] == 2
+    assert samples["antiphon_requests_total", "me", "responses", "m", "up", "failed"] == 1
+    assert samples["antiphon_requests_total", "you", "responses", "n", "up", "completed"] == 1
     assert samples["antiphon_events_total", "m", "up"] == 27
     assert samples["antiphon_tokens_total", "me", "reasoning", "m", "up"] == 60
     assert samples["antiphon_cost_dollars_total", "me", "m", "up"] == 5.0

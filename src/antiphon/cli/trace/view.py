@@ -45,6 +45,7 @@ def make_summary_document(summary: TraceSummary) -> dict[str, Any]:
         "client": request.client,
         "software": request.software or None,
         "session": request.session,
+        "format": request.format or None,
         "model": request.model,
         "provider": summary.provider,
         "provider_model": summary.provider_model,
