@@ -34,6 +34,7 @@ CHECK_ONLY: Mapping[str, str] = {
         e2e/test_canaries_round.py e2e/test_codex_dialects.py e2e/test_codex_requests.py
         e2e/test_compaction.py e2e/test_files.py e2e/test_openai_sdk_lifecycle.py
         e2e/test_references.py e2e/test_rounds_dialects.py e2e/test_rounds_mixed.py
+        e2e/test_prompt_caches.py e2e/test_chained_gateways.py e2e/test_upstream_formats.py
         e2e/test_state_formats.py e2e/test_state_survives.py e2e/test_vision.py
         e2e/test_web_search_native.py
         e2e/test_attempts_commit.py e2e/test_attempts_keys.py e2e/test_canaries.py
@@ -42,6 +43,7 @@ CHECK_ONLY: Mapping[str, str] = {
     """,
     "read every recording back through each client format; unit tests have each event": """
         contract/test_chat_clients.py contract/test_messages_clients.py
+        contract/test_format_table.py
         property/test_messages_request.py
     """,
     "repeat defects that were fixed once": """
