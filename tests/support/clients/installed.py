@@ -60,7 +60,7 @@ def versions() -> dict[str, str]:
             found[f"{release}:{name}"] = version
     lines = (PINS / "requirements.txt").read_text(encoding="utf-8").splitlines()
     for line in lines:
-        pin = re.fullmatch(r"([\w-]+)(?:\[\w+\])?==(\S+)", line)
+        pin = re.fullmatch(r"([\w-]+)(?:\[[\w,]+\])?==(\S+)", line)
         if pin:
             found[f"pypi:{pin[1]}"] = pin[2]
     return found
