@@ -72,6 +72,12 @@ CONVERSATIONS: dict[str, Any] = {
     },
 }
 """The same conversation in the formats of clients."""
+OWN_EVENTS = {
+    "responses": ("output_item.added message", "completed"),
+    "chat/completions": ("text.delta", "[DONE]"),
+    "messages": ("content_block_start text", "message_stop"),
+}
+"""A cell of each format, and the last one."""
 # Counts moments that a replay has not reached, whether somebody looks in time or not.
 COUNT_FUTURE = """() => {
   window.future = 0;
@@ -217,6 +223,25 @@ async def test_the_input_is_a_conversation_in_every_format(
             await expect(raw.nth(2).locator("pre")).to_contain_text("data: {")
 
 
+async def test_events_are_shown_in_the_format_of_the_client(
+    tabs: BrowserTabs, gateway: Running
+) -> None:
+    for path, (expected, last) in OWN_EVENTS.items():
+        body = {**CONVERSATIONS[path], "stream": True}
+        async with gateway.client.post(f"{gateway.base_url}/{path}", json=body) as response:
+            received = (await response.read()).decode()
+            id = response.headers["x-request-id"]
+        async with tabs.open(gateway, f"requests/{id}") as page:
+            cells = page.locator(".entry.transformed .title")
+            await expect(cells.filter(has_text=expected).first).to_be_visible()
+            await expect(cells.last).to_contain_text(last)
+            await page.get_by_role("tab", name="Raw").click()
+            shown = page.locator(".raw-stream").last.locator("pre")
+            text = (await shown.inner_text()).strip()
+            assert received.startswith(text)
+            assert received[len(text) :].strip() in ("", "data: [DONE]")
+
+
 async def test_previous_and_next_requests_are_reached_by_keys(
     tabs: BrowserTabs, gateway: Running
 ) -> None:
@@ -319,6 +344,15 @@ async def test_without_payloads_the_page_says_how_to_keep_them(
         id = await make_traced_request(gateway, REQUEST)
         async with tabs.open(gateway, f"requests/{id}") as page:
             await expect(page.locator(".empty")).to_contain_text("payloads = true")
+            await page.get_by_role("switch").check()
+            await expect(page.locator(".payload-switch")).to_contain_text("are kept until")
+            kept = await make_traced_request(gateway, REQUEST)
+            await page.goto(page.url.replace(id, kept))
+            await expect(page.get_by_role("region", name="Result")).to_contain_text(ANSWER)
+            await page.goto(page.url.split("/requests/")[0] + "/requests")
+            await page.get_by_role("switch").uncheck()
+            await expect(page.locator(".payload-switch")).to_contain_text("for 15 minutes")
+            await page.goto(f"{page.url}/{id}")
             await expect(page.locator(".chart .attempt")).to_have_count(4)
             await expect(page.locator(".chart .lane")).to_have_count(0)
             await page.get_by_role("tab", name="Input").click()

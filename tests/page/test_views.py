@@ -6,7 +6,9 @@ import asyncio
 import re
 import time
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 from playwright.async_api import Route, expect
@@ -29,6 +31,8 @@ VIEWS = {
     "now": ("Now", ".lights li"),
     "requests": ("Requests", ".list tbody tr"),
     "requests/ID": ("smart completed", ".moment"),
+    "sessions": ("Sessions", ".list tbody tr"),
+    "sessions/sample": ("smart", ".session-turn"),
     "usage": ("Usage", ".list tbody tr"),
     "models": ("Models", ".list tbody tr"),
     "providers": ("Providers", ".provider"),
@@ -52,7 +56,7 @@ async def sample(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Samp
         assert store is not None
         await asyncio.to_thread(seed_trace, store.path, int(time.time() * 1000), REQUESTS)
         await gateway.engine.services.store.usage.add(make_usage(int(time.time()), 10))
-        yield Sample(gateway, await make_traced_request(gateway, REQUEST), answers)
+        yield Sample(gateway, await make_traced_request(gateway, REQUEST, "sample"), answers)
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -261,3 +265,28 @@ async def test_what_does_not_exist_says_so(tabs: BrowserTabs, sample: Sample) ->
     async with tabs.open(sample.gateway, "now", allowed=allowed) as page:
         await page.goto(page.url.replace("/now", "/requests/req_nothing"))
         await expect(page.get_by_role("alert")).to_contain_text("'req_nothing' is in the trace")
+
+
+async def test_a_gateway_that_is_gone_is_said_and_old_figures_are_grey(
+    tabs: BrowserTabs, tmp_path: Path
+) -> None:
+    async with AsyncExitStack() as stack:
+        gateway = await stack.enter_async_context(sample_gateway(tmp_path))
+        allowed = ("Failed to load resource",)
+        async with tabs.open(gateway, "now", allowed=allowed) as page:
+            await expect(page.locator(".live")).to_have_text("live")
+            await expect(page.locator(".gone")).to_be_hidden()
+            await stack.aclose()
+            await expect(page.locator(".gone")).to_have_text(
+                re.compile(r"No connection to the gateway since \d\d:\d\d:\d\d\.")
+            )
+            grey = "getComputedStyle(document.querySelector('.tiles')).filter"
+            assert await page.evaluate(grey) == "grayscale(1)"
+
+
+async def test_an_address_without_a_view_says_so(tabs: BrowserTabs, sample: Sample) -> None:
+    allowed = ("Failed to load resource: the server responded with a status of 404",)
+    async with tabs.open(sample.gateway, "nonsense", allowed=allowed) as page:
+        await expect(page.locator("h1")).to_have_text("There is no such view")
+        await page.get_by_role("link", name="Open Now").click()
+        await expect(page.locator("h1")).to_have_text("Now")

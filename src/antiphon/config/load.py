@@ -16,6 +16,7 @@ from typing import Any, Literal, get_args, get_origin
 import msgspec
 from msgspec import Struct
 
+from antiphon.config.key_file import add_keys, key_file_path, read_key_file
 from antiphon.config.schema import ClientLimitConfig, Config, LimitConfig
 from antiphon.config.source import ConfigSource, raise_problems, suggest
 from antiphon.errors import ConfigError
@@ -56,7 +57,7 @@ def load_config(
     """Read the file; raises `ConfigError` with all problems. `needs`: see `read_config`."""
     config, problems = read_config(_read_text(path), environment, name=str(path), needs=needs)
     raise_problems(problems)
-    return config
+    return add_keys(config, read_key_file(key_file_path(path)))
 
 
 def parse_config(text: str, environment: Mapping[str, str], *, name: str) -> Config:
@@ -69,7 +70,8 @@ def inspect_config(
     path: Path, environment: Mapping[str, str]
 ) -> tuple[Config, Sequence[ConfigError]]:
     """Read the valid settings of the file, and list its mistakes."""
-    return read_config(_read_text(path), environment, name=str(path))
+    config, problems = read_config(_read_text(path), environment, name=str(path))
+    return add_keys(config, read_key_file(key_file_path(path))), problems
 
 
 def _read_text(path: Path) -> str:

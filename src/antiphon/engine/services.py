@@ -23,6 +23,7 @@ from antiphon.core.plan.planner import Planner
 from antiphon.core.request import Request
 from antiphon.core.response import Response
 from antiphon.core.web_search.search_call import SearchCall, SearchOutcome
+from antiphon.dialects.client_dialect import ClientDialect
 from antiphon.dialects.dialect import Dialect
 from antiphon.engine.accounting import Accounting, TraceHeaders
 from antiphon.engine.health import HealthRegistry
@@ -34,6 +35,7 @@ from antiphon.engine.upstream import Upstream
 from antiphon.framing.limits import DEFAULT_LIMITS, ResponseLimits
 from antiphon.stages.log import Entry
 from antiphon.stages.stage import StageFactory
+from antiphon.stages.trace import ClientFormat
 from antiphon.store.redact import Redactor
 from antiphon.store.store import Store, Turn
 
@@ -112,13 +114,18 @@ class Services:
 
     def new_trace(self, prepared: Prepared) -> RunTrace:
         """Make the trace of a run."""
+        caller = prepared.caller
+        client = None
+        if caller.dialect is not None:
+            client = ClientFormat(caller.dialect, prepared.request, caller.profile)
         return RunTrace(
             self.tracer,
             prepared.facts(),
             self.runtime.monotonic,
             self.accounting,
-            prepared.caller.trace_headers,
+            caller.trace_headers,
             prepared.load_ms,
+            client,
         )
 
 
@@ -132,8 +139,6 @@ class Caller(Struct, frozen=True):
     client: str
     request_id: str
     profile: Profile = OTHER
-    format: str = "responses"
-    """The name of the client dialect."""
     locale: str = "en"
     """The language of fault descriptions."""
     trace_headers: TraceHeaders = ("", "")
@@ -141,6 +146,8 @@ class Caller(Struct, frozen=True):
     """The client's Accept-Language header."""
     session: str = ""
     """The session that the client's headers name; empty: none."""
+    dialect: ClientDialect | None = None
+    """The format of the client; None: Responses, whose events the trace records anyway."""
 
 
 def choose_locale(caller: Caller, dialect: Dialect) -> str:
@@ -212,11 +219,12 @@ class Prepared(Struct, frozen=True, kw_only=True):
     def facts(self) -> dict[str, Any]:
         """Return the names and numbers that may be logged; never content."""
         plan = self.first_plan
+        dialect = self.caller.dialect
         return {
             "request_id": self.caller.request_id,
             "response_id": self.response.id,
             "client": self.caller.client,
-            "format": self.caller.format,
+            "format": "responses" if dialect is None else dialect.name,
             "model": self.request.model,
             "provider": plan.provider,
             "provider_model": plan.model,

@@ -19,7 +19,7 @@ from antiphon.engine.fault_report import FaultReport
 from antiphon.engine.report import AttemptReport, RunReport, find_serving_attempt
 from antiphon.engine.routing import Target
 from antiphon.engine.runtime import Runtime
-from antiphon.stages.trace import Payloads, PayloadTraceStage, TraceStage
+from antiphon.stages.trace import ClientFormat, Payloads, PayloadTraceStage, TraceStage
 from antiphon.store.redact import Redactor
 from antiphon.store.trace.rows import (
     TraceAttempt,
@@ -44,7 +44,7 @@ class Tracer:
 
     @property
     def keeps_payloads(self) -> bool:
-        return self.store is not None and self.store.options.payloads
+        return self.store is not None and self.store.keeps_payloads
 
     @cached_property
     def record(self) -> Callable[[TraceRow], object]:
@@ -97,8 +97,10 @@ class RunTrace:
         accounting: Accounting | None = None,
         headers: TraceHeaders = ("", ""),
         load_ms: float | None = None,
+        client: ClientFormat | None = None,
     ) -> None:
-        """`clock` returns seconds. `load_ms` is the time that loading the history took."""
+        """`clock` returns seconds. `load_ms` is the time that loading the history took. `client` is
+        the format of the client, if that is not the one of the events."""
         self._tracer = tracer
         self._accounting = accounting or Accounting()
         self.facts = facts
@@ -110,7 +112,9 @@ class RunTrace:
         self.payloads = Payloads(elapsed_ms) if keep else None
         """None: the trace keeps none."""
         self.transformed = (
-            PayloadTraceStage(elapsed_ms, is_streamed=facts["stream"]) if keep else TraceStage()
+            PayloadTraceStage(elapsed_ms, is_streamed=facts["stream"], client=client)
+            if keep
+            else TraceStage()
         )
         self._attempts: list[AttemptReport] = []
         self._rounds = [0.0]
@@ -257,6 +261,7 @@ class RunTrace:
             self._record_stream("raw", *recorded, attempt=number)
         self._record_stream("raw", payloads.raw.blob, payloads.raw.offsets)
         self._record_stream("transformed", *self.transformed.encode())
+        self._record_stream("client", *self.transformed.render())
 
     def _record_stream(
         self, kind: Any, blob: bytes, offsets: Sequence[tuple[int, float]], *, attempt: int = 0

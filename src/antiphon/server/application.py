@@ -73,11 +73,12 @@ def _begin(process: GatewayProcess, http: HTTPRequest, match: Match | None) -> E
     headers = http.headers
     languages = headers.get("accept-language", "")[:_MAX_LANGUAGES]
     session = name_session(headers)
+    dialect = RESPONSES if match is None else match.route.dialect
     caller = Caller(
         client="",
         request_id=setup.engine.services.runtime.new_id("req"),
         profile=setup.resolve_profile(headers.get("originator", ""), headers.get("user-agent", "")),
-        format="" if match is None else match.route.dialect.name,
+        dialect=None if dialect is RESPONSES else dialect,
         locale=negotiate_locale(languages, setup.server.locale),
         trace_headers=(headers.get("traceparent", ""), headers.get("tracestate", "")),
         languages=languages,

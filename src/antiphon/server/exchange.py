@@ -163,7 +163,7 @@ class Exchange:
                 received_at_ms=services.runtime.now_ms(),
                 client=caller.client or None,
                 software=caller.profile.software,
-                format=caller.format,
+                format=self.dialect.name,
                 model=self.model,
                 stream=(self.document or {}).get("stream") is True,
                 session=caller.session or None,

@@ -7,8 +7,11 @@ from typing import NamedTuple
 
 import msgspec
 
+from antiphon.core.client_profile import Profile
 from antiphon.core.events import TERMINAL_EVENTS, Event
+from antiphon.core.request import Request
 from antiphon.core.response import Response
+from antiphon.dialects.client_dialect import ClientDialect, EventBatch
 from antiphon.dialects.responses.render import SSEEncoder
 from antiphon.stages.stage import Batch, Stage
 
@@ -88,12 +91,28 @@ class TraceStage(Stage):
         self.event_count = batch.event_count
 
 
+class ClientFormat(NamedTuple):
+    """What rendering a response for its client needs."""
+
+    dialect: ClientDialect
+    request: Request
+    profile: Profile
+
+
 class PayloadTraceStage(TraceStage):
     """The outcome and all events, or the whole response, as they were sent; encoded only when the
     trace is written."""
 
-    def __init__(self, elapsed_ms: Callable[[], float], *, is_streamed: bool = True) -> None:
+    def __init__(
+        self,
+        elapsed_ms: Callable[[], float],
+        *,
+        is_streamed: bool = True,
+        client: ClientFormat | None = None,
+    ) -> None:
+        """`client` is the format of the client, if that is not the one of the events."""
         super().__init__()
+        self._client = client
         self._elapsed_ms = elapsed_ms
         self._is_streamed = is_streamed
         self.batches: list[tuple[float, list[Event]]] = []
@@ -123,3 +142,33 @@ class PayloadTraceStage(TraceStage):
             return b"", []
         at_ms, _ = self.batches[-1]
         return msgspec.json.encode(self.response), [(0, at_ms)]
+
+    def render(self) -> tuple[bytes, list[tuple[int, float]]]:
+        """Encode the same in the format of the client, if that is another one."""
+        client = self._client
+        if client is None:
+            return b"", []
+        if not self._is_streamed:
+            return self._render_whole(client)
+        renderer = client.dialect.renderer(client.request, client.profile)
+        pieces: list[bytes] = []
+        offsets: list[tuple[int, float]] = []
+        size = number = 0
+        for at_ms, events in self.batches:
+            data = renderer.feed(EventBatch(number, events))
+            number += len(events)
+            if data:
+                offsets.append((size, at_ms))
+                pieces.append(data)
+                size += len(data)
+        pieces.append(renderer.close())
+        return b"".join(pieces), offsets
+
+    def _render_whole(self, client: ClientFormat) -> tuple[bytes, list[tuple[int, float]]]:
+        response = self.response
+        if response is None:
+            return b"", []
+        failure = client.dialect.failure(response) if response.status == "failed" else None
+        whole = client.dialect.whole
+        body = failure.body if failure else whole(response, client.request, client.profile)
+        return body, [(0, self.batches[-1][0])]

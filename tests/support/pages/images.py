@@ -15,38 +15,59 @@ from playwright.async_api import Browser, Page
 
 from tests.support.gateways import Running
 from tests.support.pages.browser import open_browser
-from tests.support.pages.sample_gateway import REQUEST, sample_gateway
+from tests.support.pages.sample_gateway import GOOD_CALL, REQUEST, TOOL, act, sample_gateway
 from tests.support.pages.samples import make_usage, seed_trace
+from tests.support.pages.watched import make_traced_request
 
 VIEWS = (
     "now",
     "requests",
     "request",
+    "verdict",
+    "session",
     "usage",
     "models",
     "providers",
     "playground",
     "configuration",
 )
+ITEMS = (
+    {"role": "user", "content": "Please call the tool: which files are here?"},
+    {
+        "type": "function_call",
+        "call_id": "call_1",
+        "name": TOOL["name"],
+        "arguments": GOOD_CALL,
+    },
+    {"type": "function_call_output", "call_id": "call_1", "output": "README.md\nsrc\ntests"},
+    {"role": "user", "content": "Thanks. And what is a canon in music?"},
+)
+"""The input of the second request of a session; the first has its first item."""
 SIZE = (1200, 760)
 CONFIG = "/etc/antiphon/antiphon.toml"
 FREQUENT, OTHERS = 64, 190
 
 
-async def fill_gateway(gateway: Running) -> str:
-    """Make some requests, and return the id of one that fell back."""
+async def fill_gateway(gateway: Running) -> dict[str, str]:
+    """Make some requests, and return the paths of views that show one of them."""
     store = gateway.engine.services.tracer.store
     assert store is not None
     await asyncio.to_thread(seed_trace, store.path, int(time.time() * 1000), 1500)
     await gateway.engine.services.store.usage.add(make_usage(int(time.time()), 30))
     await gateway.post({"model": "other/model", "input": "Hello"})
     await gateway.stream({**REQUEST, "model": "fast"})
-    url = f"{gateway.base_url}/responses"
-    async with gateway.client.post(url, json={**REQUEST, "stream": True}) as response:
-        await response.read()
-        request_id = response.headers["x-request-id"]
+    id = await make_traced_request(gateway, REQUEST)
+    model, tools = "deepseek/deepseek-v4-pro", [TOOL]
+    wrong = {"model": model, "input": "Make a wrong call", "tools": tools}
+    failed = await make_traced_request(gateway, wrong)
+    for items in (ITEMS[:1], ITEMS):
+        await make_traced_request(gateway, {"model": model, "input": items, "tools": tools}, "0199")
     await asyncio.sleep(1.5)  # the trace is written every half second
-    return request_id
+    return {
+        "request": f"requests/{id}",
+        "verdict": f"requests/{failed}",
+        "session": "sessions/0199",
+    }
 
 
 async def prepare(page: Page, view: str) -> None:
@@ -92,14 +113,14 @@ def reduce_colours(picture: Image.Image) -> Image.Image:
 async def main(folder: Path, sizes: dict[str, tuple[int, int]] | None = None) -> None:
     with tempfile.TemporaryDirectory() as directory:
         async with (
-            sample_gateway(Path(directory), name=CONFIG) as gateway,
+            sample_gateway(Path(directory), name=CONFIG, script=act) as gateway,
             open_browser() as browser,
         ):
-            request_id = await fill_gateway(gateway)
+            paths = await fill_gateway(gateway)
             base = gateway.base_url.replace("/v1", "/ui")
             for suffix, size in (sizes or {"": SIZE}).items():
                 for view in VIEWS:
-                    path = f"requests/{request_id}" if view == "request" else view
+                    path = paths.get(view, view)
                     for theme in ("light", "dark"):
                         picture = folder / f"{view}-{theme}{suffix}.png"
                         await take(browser, f"{base}/{path}", picture, theme, size, view)

@@ -16,7 +16,7 @@ from tests.support.pages.browser import open_browser
 PATIENCE_MS = 60_000
 """How long to wait for what a page shows within milliseconds, unless the machine is busy."""
 expect.set_options(timeout=PATIENCE_MS)
-WIDTHS = (380, 1600)
+WIDTHS = (390, 1000, 1400)
 THEMES = ("light", "dark")
 
 
@@ -88,9 +88,11 @@ async def overflow(page: Page) -> int:
     return found
 
 
-async def make_traced_request(gateway: Running, body: Any) -> str:
+async def make_traced_request(gateway: Running, body: Any, session: str = "") -> str:
     """Make a streamed request, and return its id."""
     url = f"{gateway.base_url}/responses"
-    async with gateway.client.post(url, json={**body, "stream": True}) as response:
+    headers = {"session-id": session} if session else {}
+    sent = {**body, "stream": True}
+    async with gateway.client.post(url, json=sent, headers=headers) as response:
         await response.read()
         return response.headers["x-request-id"]

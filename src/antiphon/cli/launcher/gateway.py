@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import IO, Any
 from urllib.error import HTTPError
+from urllib.parse import quote
 from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_opener
 
 import msgspec
@@ -159,6 +160,24 @@ def _get_json(url: str, key: str = "") -> Any:
         return _REJECTED if error.code == _UNAUTHORIZED else None
     except (OSError, ValueError):  # ValueError: the response is not JSON, or not HTTP
         return None
+
+
+def describe_use(gateway: RunningGateway, since_ms: int) -> str | None:
+    """Describe the requests since a time in one line, with the address of their session on the
+    page; None if there were none, or if the page needs its admin key."""
+    page = gateway.base_url.removesuffix("/v1") + "/ui"
+    found = _get_json(f"{page}/api/sessions")
+    rows = found.get("rows", ()) if isinstance(found, dict) else ()
+    used = [row for row in rows if row["began_at_ms"] >= since_ms]
+    if not used:
+        return None
+    requests = sum(row["requests"] for row in used)
+    tokens = sum(row["input_tokens"] + row["output_tokens"] for row in used)
+    cost = sum(row["cost"] for row in used)
+    unknown = " and an unknown price" if any(row["unpriced"] for row in used) else ""
+    names = "request" if requests == 1 else "requests"
+    path = f"sessions/{quote(used[0]['session'], safe='')}" if len(used) == 1 else "sessions"
+    return f"{requests:,} {names}, {tokens:,} tokens, ${cost:.4f}{unknown} · {page}/{path}"
 
 
 def read_catalog(config: Config) -> Mapping[str, Any]:

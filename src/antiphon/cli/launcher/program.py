@@ -8,13 +8,19 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple, Self
 from urllib.parse import urlsplit
 
-from antiphon.cli.launcher.gateway import RunningGateway, find_gateway, start_gateway
+from antiphon.cli.launcher.gateway import (
+    RunningGateway,
+    describe_use,
+    find_gateway,
+    start_gateway,
+)
 from antiphon.cli.load_config import find_config_path
 from antiphon.cli.provider_sources import describe_providers, find_real_providers
 from antiphon.cli.terminal import print_error
@@ -22,6 +28,8 @@ from antiphon.config import Config, data_directory
 from antiphon.errors import ProgramNotFound
 from antiphon.providers import echo
 from antiphon.providers.registry import inspect_providers
+
+_TRACE_S = 0.6  # the trace of the last request is written within half a second
 
 
 class Program(NamedTuple):
@@ -71,15 +79,33 @@ def run_program(config: Config, explicit: str | None, prepare: Prepare, model: s
     if gateway is not None and _has_provider(gateway, config, model):
         command, environment = prepare(gateway, data_directory(os.environ))
         sys.stdout.flush()
-        # The gateway runs anyway: nothing is left to stop.
-        os.execve(command[0], [*command], environment)
+        if not sys.stderr.isatty():  # the gateway runs anyway: nothing is left to stop or to say
+            os.execve(command[0], [*command], environment)
+        with _SignalForwarder() as forwarder:
+            return _run_and_describe(forwarder, gateway, command, environment)
     with (
         _SignalForwarder() as forwarder,
         start_gateway(config, explicit) as gateway,
         tempfile.TemporaryDirectory(prefix="antiphon-") as directory,
     ):
         command, environment = prepare(gateway, Path(directory))
-        return forwarder.run(command, environment)
+        return _run_and_describe(forwarder, gateway, command, environment)
+
+
+def _run_and_describe(
+    forwarder: _SignalForwarder,
+    gateway: RunningGateway,
+    command: Sequence[str],
+    environment: Mapping[str, str],
+) -> int:
+    """Run an agent; on a terminal, say in one line what it has used."""
+    began_ms = time.time_ns() // 1_000_000
+    code = forwarder.run(command, environment)
+    if sys.stderr.isatty():
+        time.sleep(_TRACE_S)
+        if line := describe_use(gateway, began_ms):
+            sys.stderr.write(f"antiphon: {line}\n")
+    return code
 
 
 def _report_ignored_file(explicit: str | None) -> None:

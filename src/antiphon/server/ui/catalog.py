@@ -30,7 +30,12 @@ async def list_models(request: PageRequest) -> HTTPResponse:
 
 
 async def list_providers(request: PageRequest) -> HTTPResponse:
-    return json_response({"providers": describe_providers(request.engine)})
+    providers = describe_providers(request.engine)
+    found = request.process.setup.discovered_models()
+    for each in providers:  # one without models of its own is tested with one of its list
+        listed = (name for name in found if name.startswith(f"{each['name']}/"))
+        each["test_model"] = each["test_model"] or next(listed, None)
+    return json_response({"providers": providers})
 
 
 def describe_providers(engine: Engine) -> list[dict[str, Any]]:

@@ -15,7 +15,7 @@ from antiphon.server.errors import method_not_allowed, no_route
 from antiphon.server.exchange import Exchange
 from antiphon.server.http import HTTPRequest, HTTPResponse, json_response
 from antiphon.server.routes import EXACT
-from antiphon.server.ui import catalog, live, now, requests, settings, usage
+from antiphon.server.ui import catalog, keys, live, now, requests, sessions, settings, usage
 from antiphon.server.ui.access import PageAccess
 from antiphon.server.ui.page_request import PageEndpoint, PageRequest
 from antiphon.server.ui.static_files import file_response, shell_response
@@ -26,7 +26,7 @@ _SESSION = "/ui/api/session"
 _ADDRESSES = {"/": "ui", "/v1": "ui", "/v1/": "../ui"}
 """Addresses that people open in a browser, and the page as seen from there."""
 _VIEWS = re.compile(
-    r"/ui(/(now|requests(/[^/]+)?|usage|models|providers|playground|configuration)?)?"
+    r"/ui(/(now|requests(/[^/]+)?|sessions(/[^/]+)?|usage|models|providers|playground|configuration)?)?"
 )
 
 
@@ -38,12 +38,13 @@ def _create_with(dialect: ClientDialect) -> PageEndpoint:
         exchange = request.exchange
         exchange.identify(ADMIN)
         document = await exchange.read_document()
+        is_default = dialect is exchange.dialect
         return await create(
             Exchange(
                 exchange.process,
                 exchange.setup,
                 exchange.http,
-                structs.replace(exchange.caller, format=dialect.name),
+                structs.replace(exchange.caller, dialect=None if is_default else dialect),
                 dialect=dialect,
                 document=document,
                 is_large=exchange.is_large,
@@ -60,10 +61,17 @@ _API: tuple[tuple[str, Mapping[str, PageEndpoint]], ...] = (
     ("/ui/api/requests/([^/]+)", {"GET": requests.show_request}),
     ("/ui/api/requests/([^/]+)/result", {"GET": requests.show_result}),
     ("/ui/api/requests/([^/]+)/streams", {"GET": requests.show_streams}),
+    ("/ui/api/payloads", {"POST": requests.keep_payloads}),
+    ("/ui/api/sessions", {"GET": sessions.list_page}),
+    ("/ui/api/sessions/([^/]+)", {"GET": sessions.show_session}),
+    ("/ui/api/totals", {"GET": requests.show_totals}),
     ("/ui/api/choices", {"GET": requests.show_choices}),
     ("/ui/api/usage", {"GET": usage.show_usage}),
     ("/ui/api/models", {"GET": catalog.list_models}),
     ("/ui/api/providers", {"GET": catalog.list_providers}),
+    ("/ui/api/keys", {"GET": keys.list_keys, "POST": keys.make_client_key}),
+    ("/ui/api/keys/([^/]+)", {"DELETE": keys.revoke_client_key}),
+    ("/ui/api/provider-keys", {"POST": keys.add_provider_key}),
     ("/ui/api/config", {"GET": settings.show_settings}),
     ("/ui/api/config/check", {"POST": settings.check_file}),
     ("/ui/api/config/reload", {"POST": settings.reload_file}),
@@ -98,6 +106,8 @@ async def respond_page(exchange: Exchange) -> HTTPResponse:
         return HTTPResponse(302, {"location": _ADDRESSES[path]})
     if _VIEWS.fullmatch(path):
         return shell_response(path)
+    if not path.startswith("/ui/static/") and "text/html" in http.headers.get("accept", ""):
+        return shell_response(path, status=404)
     found = file_response(http, path.removeprefix("/ui/static/"))
     if found is None:
         raise no_route(http)

@@ -23,6 +23,8 @@ class PageState:
         self.attempts = FailedAttempts(runtime.monotonic)
         """Requests with a wrong admin key, by address: to the page and to `/metrics`."""
         self.ended_sessions = EndedSessions(ended, runtime.now)
+        self.keys_lock = asyncio.Lock()
+        """Held while the key file is changed."""
         self.stopping = asyncio.Event()
         """Ends live updates, once it is set."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from codecs import getincrementaldecoder
 from datetime import UTC, datetime
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec import structs
 
 from antiphon.errors import InvalidRequest
 from antiphon.observe.result import read_result
@@ -17,7 +19,9 @@ from antiphon.observe.verdict import explain
 from antiphon.server.endpoints.query import Query
 from antiphon.server.http import HTTPResponse, json_response
 from antiphon.server.ui.page_request import PageRequest
+from antiphon.server.ui.search import parse_search
 from antiphon.store.trace.listing import (
+    SORTS,
     RequestDetail,
     RequestFilter,
     RequestRow,
@@ -26,6 +30,7 @@ from antiphon.store.trace.listing import (
     list_summaries,
     read_request,
     read_streams,
+    sum_requests,
 )
 from antiphon.store.trace.reader import read_detail
 from antiphon.store.trace.rows import (
@@ -37,6 +42,7 @@ from antiphon.store.trace.rows import (
 )
 
 PAGE_ROWS = 50
+MAX_MINUTES = 24 * 60
 _MAX_ROWS = 200
 _PAUSES_S = (0.3, 0.4, 0.5, 0.0)  # longer than rows wait in the trace's queue
 _UNITS = {"m": 60, "h": 3600, "d": 86_400}
@@ -47,17 +53,63 @@ async def list_page(request: PageRequest) -> HTTPResponse:
     query = request.query
     limit = query.integer("limit", PAGE_ROWS, minimum=1, maximum=_MAX_ROWS)
     before = query.integer("before", 0, minimum=0) or None
+    sort = query.choice("sort", "", ("", *SORTS)) or None
+    offset = query.integer("offset", 0, minimum=0)
     chosen = read_filter(query, request.engine.services.runtime.now_ms())
-    read = partial(list_summaries, chosen=chosen, limit=limit + 1, before=before)
+    read = partial(
+        list_summaries, chosen=chosen, limit=limit + 1, before=before, sort=sort, offset=offset
+    )
     rows: list[RequestRow] = await request.read_trace(read, [])
+    following = offset + limit if sort else rows[limit - 1].seq if len(rows) >= limit else None
     return json_response(
         {
             "rows": rows[:limit],
-            "next": rows[limit - 1].seq if len(rows) > limit else None,
+            "next": following if len(rows) > limit else None,
             "traced": request.trace_path is not None,
-            "payloads": request.engine.services.tracer.keeps_payloads,
+            **describe_payloads(request),
         }
     )
+
+
+async def keep_payloads(request: PageRequest) -> HTTPResponse:
+    """Keep the payloads of all requests for some minutes from now, whatever the configuration says;
+    0 ends that."""
+    minutes = (await request.read_json()).get("minutes")
+    if type(minutes) is not int or not 0 <= minutes <= MAX_MINUTES:
+        raise InvalidRequest(
+            f"`minutes` must be a whole number from 0 to {MAX_MINUTES}.",
+            param="minutes",
+            code="invalid_value",
+        )
+    services = request.engine.services
+    if services.tracer.store is None:
+        raise InvalidRequest(
+            "Requests are not traced, so there are no payloads to keep: set `enabled = true` in"
+            " [trace].",
+            code="not_traced",
+            status=409,
+        )
+    until_ms = services.runtime.now_ms() + minutes * 60_000 if minutes else 0
+    await asyncio.to_thread(services.tracer.store.window.set, until_ms)
+    return json_response(describe_payloads(request))
+
+
+def describe_payloads(request: PageRequest) -> dict[str, Any]:
+    """Whether payloads are kept, and until when if that is not a setting."""
+    tracer = request.engine.services.tracer
+    until_ms = tracer.store.window.until_ms if tracer.store else 0
+    is_set = tracer.store is not None and tracer.store.options.payloads
+    return {
+        "payloads": tracer.keeps_payloads,
+        "payloads_until_ms": None if is_set else until_ms or None,
+    }
+
+
+async def show_totals(request: PageRequest) -> HTTPResponse:
+    """Sums of all requests that a filter lets through."""
+    chosen = read_filter(request.query, request.engine.services.runtime.now_ms())
+    totals = await request.read_trace(partial(sum_requests, chosen=chosen), None)
+    return json_response({"totals": totals})
 
 
 async def show_choices(request: PageRequest) -> HTTPResponse:
@@ -71,7 +123,7 @@ async def show_request(request: PageRequest) -> HTTPResponse:
     document = describe_request(found)
     near = await request.read_trace(partial(find_neighbours, request_id=found.request_id), None)
     document["newer"], document["older"] = near or (None, None)
-    document["payloads"] = request.engine.services.tracer.keeps_payloads
+    document |= describe_payloads(request)
     document["needs_client_key"] = bool(request.process.setup.config.server.api_keys)
     return json_response(document)
 
@@ -91,7 +143,16 @@ async def show_streams(request: PageRequest) -> HTTPResponse:
     await _wait_for_end(request)
     read = partial(read_streams, id=request.id)
     streams: list[TraceStream] = await request.read_trace(read, [])
-    return json_response({"streams": [_describe_stream(each) for each in streams]})
+    return json_response({"streams": [_describe_stream(each) for each in choose_streams(streams)]})
+
+
+def choose_streams(streams: list[TraceStream]) -> list[TraceStream]:
+    """Return streams with the response as the client got it, in its own format."""
+    own = next((each for each in streams if each.kind == "client"), None)
+    if own is None:
+        return streams
+    others = [each for each in streams if each.kind not in ("client", "transformed")]
+    return [*others, structs.replace(own, kind="transformed")]
 
 
 async def show_result(request: PageRequest) -> HTTPResponse:
@@ -122,15 +183,24 @@ async def _wait_for_end(request: PageRequest) -> None:
 
 
 def read_filter(query: Query, now_ms: int) -> RequestFilter:
-    """Read the filter of a list from a query string."""
-    status = query.text("status") or ""
+    """Read the filter of a list from a query string: its fields, and the search box `q`."""
+    searched = parse_search(query.text("q") or "")
+    status = searched.fields.get("status") or query.text("status") or ""
+
+    def read(name: str) -> str | None:
+        return searched.fields.get(name) or query.text(name) or None
+
     return RequestFilter(
-        client=query.text("client") or None,
-        model=query.text("model") or None,
-        provider=query.text("provider") or None,
+        client=read("client"),
+        model=read("model"),
+        provider=read("provider"),
         status=tuple(filter(None, status.split(","))),
-        code=query.text("code") or None,
-        session=query.text("session") or None,
+        session=read("session"),
+        code=read("code"),
+        words=searched.words,
+        payload=searched.fields.get("text", "").lower() or None,
+        min_ms=searched.min_ms,
+        max_ms=searched.max_ms,
         since_ms=read_time(query, "since", now_ms),
         until_ms=read_time(query, "until", now_ms),
     )

@@ -71,11 +71,11 @@ def file_response(http: HTTPRequest, name: str) -> HTTPResponse | None:
     return HTTPResponse(200, {"content-type": file.content_type, "etag": file.etag}, file.content)
 
 
-def shell_response(path: str) -> HTTPResponse:
+def shell_response(path: str, status: int = 200) -> HTTPResponse:
     """Answer with the HTML of every view. Its links are relative, so that the gateway may be
     mounted below another application."""
     depth = path.count("/") - 2
     base = "ui/" if depth < 0 else "../" * depth
     file = load_files()["index.html"]
     content = file.content.replace(b"%BASE%", base.encode())
-    return HTTPResponse(200, {"content-type": file.content_type}, content)
+    return HTTPResponse(status, {"content-type": file.content_type}, content)

@@ -21,6 +21,14 @@ from antiphon.store.trace.rows import TraceRow, TraceStream, decode_row
 from antiphon.store.trace.summary import COLUMNS, FAILED, REJECTED
 
 RUNNING = "running"
+SEARCHED_PAYLOADS = 1000
+"""The latest requests whose payloads are searched: each is decompressed."""
+SORTS: Mapping[str, str] = {
+    "duration": "duration_ms",
+    "cost": "cost",
+    "tokens": "ifnull(input_tokens, 0) + ifnull(output_tokens, 0)",
+}
+"""What a list can be sorted by, the largest first."""
 
 _SELECTED = ", ".join(("seq", *COLUMNS))
 _ROWS = "SELECT at_ms, body FROM fact WHERE request_id = ? ORDER BY seq"
@@ -94,6 +102,13 @@ class RequestFilter(Struct, frozen=True, kw_only=True):
     """`running` is the status of a request that has not ended."""
     code: str | None = None
     session: str | None = None
+    words: tuple[str, ...] = ()
+    """Each is part of an id, the model, the client, the code or the message, in lower case."""
+    payload: str | None = None
+    """A text in the payloads of one of the latest requests, in lower case."""
+    min_ms: int | None = None
+    max_ms: int | None = None
+    """Of the duration."""
     since_ms: int | None = None
     until_ms: int | None = None
 
@@ -103,7 +118,7 @@ class RequestFilter(Struct, frozen=True, kw_only=True):
         any more, or another provider has answered it."""
         if self.status:
             return RUNNING in self.status
-        return self.provider is not None or self.model is not None
+        return self.provider is not None or self.model is not None or bool(self.words)
 
     def conditions(self) -> tuple[list[str], dict[str, Any]]:
         """Return SQL conditions and their values."""
@@ -113,6 +128,9 @@ class RequestFilter(Struct, frozen=True, kw_only=True):
             if (value := getattr(self, name)) is not None:
                 found.append(condition)
                 values[name] = value
+        for number, word in enumerate(self.words):
+            found.append(_WORD.format(name=f"word{number}"))
+            values[f"word{number}"] = word
         if self.status:
             names = {f"status{number}": each for number, each in enumerate(self.status)}
             listed = ", ".join(f":{name}" for name in names)
@@ -123,12 +141,27 @@ class RequestFilter(Struct, frozen=True, kw_only=True):
         return found, values
 
 
+_WORD = """
+    instr(lower(
+        request_id || ' ' || ifnull(response_id, '') || ' ' || model || ' ' || ifnull(client, '')
+        || ' ' || ifnull(provider, '') || '/' || ifnull(provider_model, '')
+        || ' ' || ifnull(code, '') || ' ' || ifnull(message, '')
+    ), :{name})
+"""
 _CONDITIONS: Mapping[str, str] = {
     "client": "client = :client",
     "model": "(model = :model OR provider_model = :model)",
     "provider": "provider = :provider",
     "code": "code = :code",
     "session": "session = :session",
+    "min_ms": "duration_ms > :min_ms",
+    "max_ms": "duration_ms < :max_ms",
+    "payload": f"""
+        seq > (SELECT max(seq) FROM summary) - {SEARCHED_PAYLOADS} AND EXISTS (
+            SELECT 1 FROM fact WHERE fact.request_id = summary.request_id
+            AND kind = 'stream' AND has_text(blob, :payload)
+        )
+    """,
     "since_ms": "received_at_ms >= :since_ms",
     "until_ms": "received_at_ms < :until_ms",
 }
@@ -153,10 +186,20 @@ class RequestDetail(Struct, frozen=True):
 
 
 def list_summaries(
-    path: Path, chosen: RequestFilter, *, limit: int, before: int | None = None
+    path: Path,
+    chosen: RequestFilter,
+    *,
+    limit: int,
+    before: int | None = None,
+    sort: str | None = None,
+    offset: int = 0,
 ) -> list[RequestRow]:
-    """Return the latest requests, newest first; `before` continues below a `seq`."""
-    query, values = make_page_query(chosen, limit=limit, before=before)
+    """Return the latest requests, newest first; `before` continues below a `seq`. With `sort`, one
+    of `SORTS`, those with the largest values first; `offset` continues."""
+    if sort is None:
+        query, values = make_page_query(chosen, limit=limit, before=before)
+    else:
+        query, values = _make_sorted_query(chosen, sort, limit=limit, offset=offset)
     with _open(path) as connection:
         return [_make_row(row) for row in connection.execute(query, values)]
 
@@ -171,6 +214,46 @@ def make_page_query(
     where = f"WHERE {' AND '.join(found)} " if found else ""
     query = f"SELECT {_SELECTED} FROM summary {where}ORDER BY seq DESC LIMIT :limit"
     return query, {**values, "before": before, "limit": limit}
+
+
+def _make_sorted_query(
+    chosen: RequestFilter, sort: str, *, limit: int, offset: int
+) -> tuple[str, dict[str, Any]]:
+    found, values = chosen.conditions()
+    where = f"WHERE {' AND '.join(found)} " if found else ""
+    order = f"ORDER BY {SORTS[sort]} DESC NULLS LAST, seq DESC LIMIT :limit OFFSET :offset"
+    query = f"SELECT {_SELECTED} FROM summary {where}{order}"
+    return query, {**values, "limit": limit, "offset": offset}
+
+
+class RequestTotals(Struct, frozen=True):
+    """Sums of the requests that a filter lets through."""
+
+    requests: int
+    failed: int
+    rejected: int
+    input_tokens: int
+    cached_tokens: int
+    output_tokens: int
+    cost: float
+    unpriced: int
+    """Requests with tokens of an unknown price."""
+
+
+_TOTALS = f"""
+    SELECT count(*), ifnull(sum(failed), 0), ifnull(sum(status IS '{REJECTED}'), 0),
+        ifnull(sum(input_tokens), 0), ifnull(sum(cached_tokens), 0),
+        ifnull(sum(output_tokens), 0), ifnull(sum(cost), 0.0),
+        ifnull(sum(cost IS NULL AND input_tokens IS NOT NULL), 0)
+    FROM summary
+"""
+
+
+def sum_requests(path: Path, chosen: RequestFilter) -> RequestTotals:
+    found, values = chosen.conditions()
+    where = f" WHERE {' AND '.join(found)}" if found else ""
+    with _open(path) as connection:
+        return RequestTotals(*connection.execute(_TOTALS + where, values).fetchone())
 
 
 def list_changed(path: Path, chosen: RequestFilter, *, after: int, limit: int) -> ChangedRequests:
@@ -261,7 +344,13 @@ def read_streams(path: Path, id: str) -> list[TraceStream]:
 @contextmanager
 def _open(path: Path) -> Iterator[sqlite3.Connection]:
     with convert_errors(path), closing(connect_reader(path)) as connection:
+        connection.create_function("has_text", 2, _has_text)
         yield connection
+
+
+def _has_text(blob: bytes | None, text: str) -> bool:
+    """Whether a compressed payload has a text, whatever its case."""
+    return blob is not None and text in zlib.decompress(blob).decode("utf-8", "replace").lower()
 
 
 def _read_mark(connection: sqlite3.Connection) -> int:

@@ -15,8 +15,9 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import fields, replace
 
-StreamKind: TypeAlias = Literal["request", "outbound", "raw", "transformed"]
-"""The client's request, the request to the provider, its raw response, the response sent."""
+StreamKind: TypeAlias = Literal["request", "outbound", "raw", "transformed", "client"]
+"""The client's request, the request to the provider, its raw response, the events of the response;
+and the response as the client got it, if its format has no such events."""
 
 
 class _RequestRow(Struct, frozen=True, kw_only=True, tag_field="row", omit_defaults=True):

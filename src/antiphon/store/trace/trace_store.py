@@ -42,6 +42,7 @@ RETAIN_EVERY_MS = 60_000
 BATCH = 500
 LINGER_S = 0.5  # how long rows may wait for a full batch
 IDLE_S = 60.0
+WINDOW_READ_MS = 1000  # how often the window of another process is looked for
 
 _log = logging.getLogger("antiphon.trace")
 
@@ -56,6 +57,43 @@ class TraceOptions(Struct, frozen=True, kw_only=True):
     max_bytes: int | None = 512 * 1024 * 1024
     queue_rows: int = 10_000
     queue_bytes: int = 64 * 1024 * 1024
+
+
+class PayloadWindow:
+    """A time during which payloads are kept although the configuration does not say so. It is a
+    file beside the trace, so that all processes of a gateway see it."""
+
+    def __init__(self, path: Path, now_ms: Callable[[], int]) -> None:
+        self._path = path
+        self._now_ms = now_ms
+        self._until_ms = 0
+        self._read_at_ms: int | None = None
+        self.was_open = False
+        """Whether this process has seen it open."""
+
+    @property
+    def until_ms(self) -> int:
+        """The end of the window in milliseconds since the epoch; 0: it is closed."""
+        now_ms = self._now_ms()
+        if self._read_at_ms is None or now_ms - self._read_at_ms >= WINDOW_READ_MS:
+            self._read_at_ms = now_ms
+            self._until_ms = self._read()
+        is_open = self._until_ms > now_ms
+        self.was_open = self.was_open or is_open
+        return self._until_ms if is_open else 0
+
+    def set(self, until_ms: int) -> None:
+        """Open the window until a time, or close it with 0. Raises `OSError`."""
+        self._path.write_text(str(until_ms))
+        self._until_ms = until_ms
+        self._read_at_ms = self._now_ms()
+
+    def _read(self) -> int:
+        try:
+            text = self._path.read_text()
+        except (OSError, UnicodeDecodeError):
+            return 0
+        return int(text) if text.isascii() and text.isdigit() else 0
 
 
 class TraceStore:
@@ -78,6 +116,7 @@ class TraceStore:
         self._queue = TraceQueue(
             max_rows=self.options.queue_rows, max_bytes=self.options.queue_bytes, batch=BATCH
         )
+        self.window = PayloadWindow(path.with_name(f"{path.name}-payloads"), now_ms)
         self._closing = Event()
         self._thread: Thread | None = None
         self._file = WatchedConnection(path, self._connect)  # used by the thread only
@@ -95,10 +134,17 @@ class TraceStore:
         self._thread = Thread(target=self._main, name="antiphon-trace", daemon=True)
         self._thread.start()
 
+    @property
+    def keeps_payloads(self) -> bool:
+        """Whether the payloads of a request that begins now are kept."""
+        return self.options.payloads or self.window.until_ms > 0
+
     def record(self, row: TraceRow) -> None:
-        """Queue a row. Fast, whatever the state of the disk."""
+        """Queue a row. Fast, whatever the state of the disk. A request that began within the window
+        of payloads may end after it."""
         if isinstance(row, TraceStream):
-            row = add_counts(row) if self.options.payloads else drop_payload(row)
+            kept = self.options.payloads or self.window.was_open
+            row = add_counts(row) if kept else drop_payload(row)
         self._queue.put((self._now_ms(), row))
 
     @property

@@ -45,6 +45,20 @@ report.update(pid=os.getpid(), environment=dict(os.environ), stdin=sys.stdin.rea
 print(json.dumps(report))
 sys.exit(int(os.environ.get("FAKE_STATUS", 0)))
 """
+# Sends one request of a session.
+TALKING_CODEX = """\
+#!{python}
+import json, os, sys, tomllib
+from urllib.request import Request, urlopen
+arguments = sys.argv[1:]
+pairs = [arguments[n + 1] for n, each in enumerate(arguments) if each == "-c"]
+settings = tomllib.loads("\\n".join(pairs[:4]))
+url = settings["model_providers"]["antiphon"]["base_url"] + "/responses"
+headers = {{"content-type": "application/json", "session-id": "0199-thread"}}
+headers["authorization"] = "Bearer " + os.environ["ANTIPHON_API_KEY"]
+body = json.dumps({{"model": "echo/echo", "input": "Hello"}}).encode()
+urlopen(Request(url, data=body, headers=headers)).read()
+"""
 # A Codex that reads the catalog from the gateway.
 NEW_CODEX = """\
 #!{python}
@@ -356,6 +370,17 @@ def test_ctrl_c_reaches_only_codex_and_its_exit_status_is_returned(tmp_path: Pat
         assert terminal.interrupt() == 7
     assert terminal.plain.count("codex got SIGINT") == 1
     assert "Traceback" not in terminal.plain
+
+
+def test_on_a_terminal_the_last_line_says_what_was_used_and_where_to_see_it(
+    tmp_path: Path,
+) -> None:
+    own_settings(tmp_path).write_text("[server]\nport = 0\n")
+    program = f"{write_codex(tmp_path / 'bin', TALKING_CODEX)}/codex"
+    with on_terminal(tmp_path, "codex", ANTIPHON_CODEX=program) as terminal:
+        terminal.wait_for("/ui/sessions/0199-thread")
+        assert terminal.wait() == 0
+    assert "antiphon: 1 request, 3 tokens, $0.0000 · http://127.0.0.1:" in terminal.plain
 
 
 def test_sigterm_is_forwarded_to_codex(tmp_path: Path) -> None:

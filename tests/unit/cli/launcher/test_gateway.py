@@ -15,7 +15,12 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from antiphon.cli.launcher.gateway import find_gateway, start_gateway
+from antiphon.cli.launcher.gateway import (
+    RunningGateway,
+    describe_use,
+    find_gateway,
+    start_gateway,
+)
 from antiphon.config import Config, ServerConfig
 from antiphon.errors import GatewayError
 from tests.support.commands import PATIENCE_S, environment, own_settings
@@ -175,3 +180,44 @@ def test_a_gateway_that_does_not_stop_is_killed(
                 pass
     pid = (home / "pid").read_text().strip()
     assert subprocess.run(["kill", "-0", pid], capture_output=True, check=False).returncode != 0
+
+
+def session(name: str, began_at_ms: int, **more: Any) -> dict[str, Any]:
+    counts = {"requests": 1, "input_tokens": 900, "output_tokens": 100, "cost": 0.05}
+    return {"session": name, "began_at_ms": began_at_ms, **counts, "unpriced": 0, **more}
+
+
+LATE = session("0199/a", 20, requests=14, input_tokens=211_000, output_tokens=1_000, cost=0.11)
+OTHER = session("other", 30, unpriced=1)
+
+
+@table(
+    ("answer", "expected"),
+    [
+        (
+            (200, {"rows": [LATE, session("before", 10)]}),
+            "14 requests, 212,000 tokens, $0.1100 · {page}/sessions/0199%2Fa",
+        ),
+        (
+            (200, {"rows": [OTHER]}),
+            "1 request, 1,000 tokens, $0.0500 and an unknown price · {page}/sessions/other",
+        ),
+        ((200, {"rows": [OTHER, LATE]}), None),
+        ((200, {"rows": [session("before", 10)]}), ""),
+        ((401, {}), ""),
+        ((200, []), ""),
+    ],
+)
+def test_the_use_of_a_session_is_one_line_with_its_address(
+    answer: Answer, expected: str | None
+) -> None:
+    with server({"/ui/api/sessions": answer}) as (port, requests):
+        page = f"http://127.0.0.1:{port}/ui"
+        gateway = RunningGateway(base_url=f"http://127.0.0.1:{port}/v1", key="k-me", catalog={})
+        line = describe_use(gateway, 15)
+    if expected is None:  # several: the list of them
+        assert line is not None
+        assert line.endswith(f"{page}/sessions")
+    else:
+        assert (line or "") == expected.format(page=page)
+    assert requests == [("/ui/api/sessions", None)]

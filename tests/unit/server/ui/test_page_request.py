@@ -46,6 +46,7 @@ async def test_without_a_trace_lists_are_empty_and_say_so(tmp_path: Path) -> Non
             "next": None,
             "traced": False,
             "payloads": False,
+            "payloads_until_ms": None,
         }
     async with traced_application(tmp_path, request("q1")) as opened:
         assert (await ask_json(opened, "requests"))["traced"] is True

@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from antiphon.server.endpoints.query import Query
+from antiphon.server.http import HTTPResponse
 from antiphon.server.ui.requests import read_filter
 from antiphon.store.trace.listing import RequestFilter
 from antiphon.store.trace.rows import TraceAttempt, TraceRow, TraceSkip, TraceUsage
-from tests.support.applications import error_of
-from tests.support.pages.api import ask, ask_json, traced_application
+from tests.support.applications import document_of, error_of
+from tests.support.pages.api import HOST, ask, ask_json, traced_application
 from tests.support.traces import NOW_MS, finish, request, stream
 
 HOUR_MS = 3_600_000
@@ -158,3 +159,28 @@ async def test_the_result_has_the_output_and_the_verdict(tmp_path: Path) -> None
     assert found["result"]["items"] == [item]
     assert found["result"]["calls"][0]["check"] == "invalid"
     assert found["verdict"]["cause"] == "model"
+
+
+async def test_payloads_are_kept_for_some_minutes(tmp_path: Path) -> None:
+    async with traced_application(tmp_path, payloads=False) as opened:
+
+        async def switch(minutes: object) -> HTTPResponse:
+            return await ask(opened, "/ui/api/payloads", method="POST", body={"minutes": minutes})
+
+        assert (await ask_json(opened, "requests"))["payloads"] is False
+        on = document_of(await switch(15))
+        now_ms = opened.application.process.setup.engine.services.runtime.now_ms()
+        assert 0 < on["payloads_until_ms"] - now_ms <= 15 * 60_000
+        assert (await ask_json(opened, "requests"))["payloads"] is True
+        assert document_of(await switch(0)) == {"payloads": False, "payloads_until_ms": None}
+        for wrong in (-1, 1441, 1.5, "15", True, None):
+            assert (await switch(wrong)).status == 400
+
+
+async def test_another_page_cannot_switch_payloads_on(tmp_path: Path) -> None:
+    async with traced_application(tmp_path, payloads=False) as opened:
+        headers = {**HOST, "origin": "https://evil.example", "sec-fetch-site": "cross-site"}
+        path = "/ui/api/payloads"
+        refused = await ask(opened, path, method="POST", headers=headers, body={"minutes": 15})
+        assert refused.status == 403
+        assert (await ask_json(opened, "requests"))["payloads"] is False

@@ -13,6 +13,7 @@ from antiphon.errors import StoreError
 from antiphon.store.trace.listing import (
     RequestFilter,
     count_minutes,
+    find_neighbours,
     list_changed,
     list_choices,
     list_first_outputs,
@@ -21,8 +22,15 @@ from antiphon.store.trace.listing import (
     read_mark,
     read_request,
     read_streams,
+    sum_requests,
 )
-from antiphon.store.trace.rows import TraceAttempt, TraceError, TraceFinish, TraceRequest
+from antiphon.store.trace.rows import (
+    TraceAttempt,
+    TraceError,
+    TraceFinish,
+    TraceRequest,
+    TraceUsage,
+)
 from tests.support.traces import (
     NOW_MS,
     finish,
@@ -214,3 +222,48 @@ def test_failures_are_found_by_their_index(path: Path) -> None:
 def test_a_request_row_without_a_client_is_listed(path: Path) -> None:
     write_rows(trace_at(path), TraceRequest(request_id="q9", received_at_ms=NOW_MS, model=""))
     assert ids(path)[0] == "q9"
+
+
+def test_words_are_found_in_ids_names_and_messages_whatever_their_case(path: Path) -> None:
+    assert ids(path, words=("resp_1",)) == ["q1"]
+    assert ids(path, words=("busy",)) == ["q2"]
+    assert ids(path, words=("bob", "fast")) == ["q3"]
+    assert ids(path, words=("' or 1 --",)) == []
+
+
+def test_payloads_of_the_latest_requests_are_searched(path: Path) -> None:
+    assert ids(path, payload="data: 1") == ["q1"]
+    assert ids(path, payload="data: 2") == []
+
+
+def test_durations_are_bounded(path: Path) -> None:
+    assert ids(path, min_ms=5) == ["q1"]
+    assert ids(path, max_ms=12) == ["q2"]
+
+
+def test_a_list_is_sorted_by_its_largest_values(tmp_path: Path) -> None:
+    path = tmp_path / "trace.db"
+    rows = [
+        (request(id), TraceUsage(request_id=id, input_tokens=tokens, cost=cost), finish(id))
+        for id, tokens, cost in (("q1", 5, 0.2), ("q2", 9, None), ("q3", 7, 0.3))
+    ]
+    write_rows(trace_at(path), *(row for each in rows for row in each), request("q4"))
+
+    def sort(by: str, **page: Any) -> list[str]:
+        rows = list_summaries(path, RequestFilter(), sort=by, **{"limit": 9, **page})
+        return [row.request_id for row in rows]
+
+    assert sort("tokens") == ["q2", "q3", "q1", "q4"]
+    assert sort("cost") == ["q3", "q1", "q4", "q2"]
+    assert sort("duration", limit=2, offset=1) == ["q2", "q1"]
+
+
+def test_the_sums_of_a_filter(path: Path) -> None:
+    totals = sum_requests(path, RequestFilter(client="bob"))
+    assert (totals.requests, totals.failed, totals.rejected, totals.cost) == (2, 1, 0, 0.0)
+
+
+def test_the_neighbours_of_a_request_are_the_next_newer_and_older_one(path: Path) -> None:
+    assert find_neighbours(path, "q2") == ("q3", "q1")
+    assert find_neighbours(path, "q3") == (None, "q2")
+    assert find_neighbours(path, "none") == (None, None)

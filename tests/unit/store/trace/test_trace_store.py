@@ -20,10 +20,11 @@ from antiphon.store.trace.rows import (
     TraceLoss,
     TraceRow,
 )
-from antiphon.store.trace.trace_store import BATCH, TraceStore
+from antiphon.store.trace.trace_store import BATCH, WINDOW_READ_MS, PayloadWindow, TraceStore
 from tests.support.traces import (
     CANARY,
     NOW_MS,
+    finish,
     open_database,
     read_trace,
     request,
@@ -305,3 +306,31 @@ def test_a_directory_that_vanished_is_not_created_again(path: Path) -> None:
     trace.close()
     assert not path.parent.exists()
     assert trace.lost == TraceLoss(failed=1)
+
+
+def test_the_window_of_payloads_is_seen_by_other_processes_and_ends(tmp_path: Path) -> None:
+    now = [NOW_MS]
+    path = tmp_path / "trace.db-payloads"
+    own, other = (PayloadWindow(path, lambda: now[0]) for _ in range(2))
+    assert other.until_ms == 0
+    own.set(NOW_MS + 5000)
+    assert (own.until_ms, own.was_open) == (NOW_MS + 5000, True)
+    now[0] += WINDOW_READ_MS
+    assert other.until_ms == NOW_MS + 5000
+    now[0] += 5000
+    assert (own.until_ms, other.until_ms, own.was_open) == (0, 0, True)
+    path.write_text("nonsense")
+    now[0] += WINDOW_READ_MS
+    assert own.until_ms == 0
+
+
+def test_a_stream_that_ends_after_the_window_is_kept(tmp_path: Path) -> None:
+    path = tmp_path / "trace.db"
+    trace = trace_at(path)
+    kept = [trace.keeps_payloads]
+    for until_ms in (NOW_MS + 1, 0):
+        trace.window.set(until_ms)
+        kept.append(trace.keeps_payloads)
+    assert kept == [False, True, False]
+    write_rows(trace, request("q1"), stream("q1"), finish("q1"))
+    assert read_trace(path, "q1").streams[0].blob == b"data: 1\n\n"

@@ -52,6 +52,10 @@ export async function post(path, body, signal) {
   return request(path, null, { method: "POST", headers, body: JSON.stringify(body), signal });
 }
 
+export async function remove(path) {
+  return request(path, null, { method: "DELETE" });
+}
+
 export async function signOut() {
   await request("session", null, { method: "DELETE" });
 }

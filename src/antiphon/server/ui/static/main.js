@@ -2,6 +2,7 @@
 
 import { BASE, get, post, signOut, whenSignedOut } from "./api.js";
 import { fill, h } from "./dom.js";
+import { clock } from "./format.js";
 import { loading, problem, to } from "./widgets.js";
 import * as configuration from "./views/configuration.js";
 import * as models from "./views/models.js";
@@ -10,22 +11,32 @@ import * as playground from "./views/playground.js";
 import * as providers from "./views/providers.js";
 import * as request from "./views/request.js";
 import * as requests from "./views/requests.js";
+import * as session from "./views/session.js";
+import * as sessions from "./views/sessions.js";
 import * as usage from "./views/usage.js";
 
-const VIEWS = { now, requests, usage, models, providers, playground, configuration };
-const KEYS = { n: "now", r: "requests", u: "usage", m: "models", p: "providers", t: "playground", c: "configuration" };
+const VIEWS = { now, requests, sessions, usage, models, providers, playground, configuration };
+const ONE = { requests: request, sessions: session };
+const KEYS = { n: "now", r: "requests", s: "sessions", u: "usage", m: "models", p: "providers", t: "playground", c: "configuration" };
 
 const main = h("main", { id: "main", tabindex: "-1" });
 const live = h("span", { class: "live", role: "status" });
 const links = Object.entries(VIEWS).map(([name, view]) => h("a", { href: to(name), "data-view": name }, view.title));
+const gone = h("p", { class: "gone", role: "alert" });
+let lostAt = null;
 let current = null;
 let pending = "";
 
 function readAddress() {
   const path = location.pathname.slice(BASE.pathname.length).replace(/\/$/, "");
   const [name, id] = (location.pathname.startsWith(BASE.pathname) ? path : "").split("/");
-  const view = id ? request : VIEWS[name] ?? now;
+  const view = id ? ONE[name] ?? request : VIEWS[name] ?? now;
+  if (name && !(name in VIEWS)) return { name, view: { title: "Not found", show: showNotFound }, query: new URLSearchParams() };
   return { name: name in VIEWS ? name : "now", id: id && decodeURIComponent(id), view, query: new URLSearchParams(location.search) };
+}
+
+async function showNotFound(root) {
+  fill(root, h("h1", { tabindex: "-1" }, "There is no such view"), h("p", null, "The address does not belong to a view. ", h("a", { href: to("now") }, "Open Now"), "."));
 }
 
 function replaceQuery(values) {
@@ -76,9 +87,14 @@ function leave() {
   setLive("");
 }
 
+/** Show whether figures are live. Without the gateway they are grey, and since when is said. */
 function setLive(state) {
+  if (state === "offline") lostAt ??= Date.now();
+  else lostAt = null;
   live.className = `live ${state}`;
   live.textContent = { live: "live", offline: "reconnecting" }[state] ?? "";
+  document.body.classList.toggle("offline", state === "offline");
+  gone.textContent = lostAt ? `No connection to the gateway since ${clock(lostAt)}. What is shown is from before.` : "";
 }
 
 function navigate(address) {
@@ -108,7 +124,7 @@ function onKey(event) {
 }
 
 const help = h("dialog", { "aria-label": "Keyboard" }, h("h2", null, "Keyboard"), h("dl", { class: "keys" },
-  [["g n", "Now"], ["g r", "Requests"], ["g u", "Usage"], ["g m", "Models"], ["g p", "Providers"], ["g t", "Playground"], ["g c", "Configuration"],
+  [["g n", "Now"], ["g r", "Requests"], ["g s", "Sessions"], ["g u", "Usage"], ["g m", "Models"], ["g p", "Providers"], ["g t", "Playground"], ["g c", "Configuration"],
     ["j k", "next and previous row or request"], ["Enter", "open the row"], ["Esc", "back to the list"], ["/", "search"], ["?", "this help"]]
     .map(([key, meaning]) => h("div", null, h("dt", null, key.split(" ").map((each) => h("kbd", null, each))), h("dd", null, meaning)))),
 h("form", { method: "dialog" }, h("button", { autofocus: true }, "Close")));
@@ -166,7 +182,7 @@ function makeShell(session) {
       h("div", { class: "views" }, links),
       h("div", { class: "foot" }, themeButton, h("button", { type: "button", class: "quiet", onclick: () => help.showModal() }, "Keyboard ?"), out,
         h("span", { class: "small muted" }, `version ${session.version}`))),
-    main, help, toast];
+    h("div", { class: "content" }, gone, main), help, toast];
 }
 
 async function start() {

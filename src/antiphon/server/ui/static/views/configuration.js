@@ -2,6 +2,7 @@
 
 import { get, post } from "../api.js";
 import { fill, h } from "../dom.js";
+import { clientKeys } from "../keys.js";
 import { plural } from "../format.js";
 import { card, copyable, head, table } from "../widgets.js";
 
@@ -24,7 +25,7 @@ export async function show(root, context) {
     head("Configuration", file ? h("span", null, "The settings in effect, from ", copyable(file)) : "No file: API keys in the environment enable their providers. Everything else is a default.",
       h("button", { type: "button", disabled: !file, onclick: () => check(result, context) }, "Check the file"),
       h("button", { type: "button", disabled: !file, onclick: () => reload(result, context, reread) }, "Reload the file")),
-    result, h("p", null, h("label", { class: "switch" }, all, " Show defaults as well")), list);
+    result, await clientKeys(context), h("p", null, h("label", { class: "switch" }, all, " Show defaults as well")), list);
   draw();
 }
 

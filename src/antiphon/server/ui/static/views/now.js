@@ -21,7 +21,7 @@ export async function show(root, context) {
     fill(warnings, makeWarnings(now));
     drawHour(hour, now);
     fill(running, makeRunning(now));
-    fill(lights, now.providers.map(makeLight));
+    drawLights(lights, now.providers);
   });
   fill(root,
     head("Now", `antiphon ${first.version}, running since ${clock(first.started_at_ms)}`), warnings, tiles,
@@ -79,6 +79,14 @@ function makeRunning(now) {
     status("running"), link(`requests/${row.request_id}`, null, row.model || "no model"),
     h("span", { class: "muted" }, `${row.client ?? ""} → ${row.provider ?? ""}`),
     h("span", { class: "muted right" }, duration(now.time_ms - row.received_at_ms)), copyable(row.request_id, shortId(row.request_id)))));
+}
+
+/** Draw the lights if one has changed: a link that is drawn again loses the focus. */
+function drawLights(root, providers) {
+  const key = JSON.stringify(providers.map(({ name, light: colour, reason }) => [name, colour, reason]));
+  if (root.drawn === key) return;
+  root.drawn = key;
+  fill(root, providers.map(makeLight));
 }
 
 function makeLight(provider) {

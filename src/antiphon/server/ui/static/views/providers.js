@@ -3,17 +3,19 @@
 import { createResponse, get } from "../api.js";
 import { fill, h } from "../dom.js";
 import { ago, duration, plural } from "../format.js";
+import { providerKey } from "../keys.js";
 import { empty, head, light, link, to } from "../widgets.js";
 
 export const title = "Providers";
 
 export async function show(root, context) {
-  const { providers } = await get("providers", null, context.signal);
+  const [{ providers }, known] = await Promise.all([get("providers", null, context.signal), get("keys", null, context.signal)]);
   const own = providers.filter((each) => !each.test);
   fill(root, head("Providers", "Health as this gateway has seen it since it started."),
-    own.length === 0 && h("p", { class: "banner" }, "No provider is configured. Set an API key such as DEEPSEEK_API_KEY in the environment of the gateway, or run ", h("code", null, "antiphon init"), "."),
+    own.length === 0 && h("p", { class: "banner" }, "No provider is configured. Add an API key below, set one such as DEEPSEEK_API_KEY in the environment of the gateway, or run ", h("code", null, "antiphon init"), "."),
     h("div", { class: "cards" }, providers.map((provider) => makeCard(provider, context))),
-    providers.length === 0 && empty("No providers"));
+    providers.length === 0 && empty("No providers"),
+    providerKey(known.providers, Boolean(known.file), () => context.reload()));
   const timer = setInterval(() => refresh(root, context), 5000);
   return () => clearInterval(timer);
 }
@@ -29,7 +31,7 @@ async function refresh(root, context) {
 
 function makeCard(provider, context) {
   const result = h("p", { class: "small result", role: "status" });
-  const test = h("button", { type: "button", disabled: !provider.test_model, onclick: () => runTest(provider, test, result, context) }, "Test");
+  const test = h("button", { type: "button", disabled: !provider.test_model, title: provider.test_model ? `Sends a short request to ${provider.test_model}` : "No model of this provider is known: name one in [models], or wait until its list has been read.", onclick: () => runTest(provider, test, result, context) }, "Test");
   return h("section", { class: "card provider", "data-provider": provider.name },
     h("header", null, h("h2", null, provider.title), h("code", null, provider.name)),
     makeState(provider),
@@ -45,7 +47,7 @@ function makeCard(provider, context) {
 function makeState(provider) {
   const lines = [
     provider.breaker && provider.breaker !== "closed" && `Circuit breaker ${provider.breaker}${provider.trial_in_s ? `, next attempt in ${duration(provider.trial_in_s * 1000)}` : ""}`,
-    ...(provider.resting ?? []).map((key) => `Key ${key.key}${key.model ? ` rests for ${key.model}` : " rests"}: ${key.for_s === null ? "rejected by the provider, not used again" : `${duration(key.for_s * 1000)} to go`}`),
+    ...(provider.resting ?? []).map((key) => `Key ${key.key}${key.model ? `, for ${key.model}` : ""}: ${key.for_s === null ? "rejected by the provider, disabled until reload" : `cooling down for ${duration(key.for_s * 1000)}`}`),
     provider.missing?.length > 0 && `Reported as unknown: ${provider.missing.join(", ")}`,
     provider.last_fault_s !== null && provider.last_fault_s !== undefined && `Last fault ${ago(provider.last_fault_s)}: ${provider.last_fault.join(" · ")}`,
     provider.last_success_s !== null && provider.last_success_s !== undefined && `Last success ${ago(provider.last_success_s)}`,

@@ -7,6 +7,7 @@ import { answeredBy, bytes, count, duration, fullTime, pretty, shortId } from ".
 import { jsonView } from "../json_view.js";
 import { lanes, readEntries } from "../lanes.js";
 import { neighbours } from "../neighbours.js";
+import { payloadSwitch } from "../payload_switch.js";
 import { drawResult, drawVerdict, retryForm } from "../result.js";
 import { LANES, lastMoment, timeline } from "../timeline.js";
 import { card, code, copyable, copyButton, empty, head, link, status, table, tabs, to } from "../widgets.js";
@@ -267,6 +268,6 @@ function notKept(detail) {
   if (!detail.finish) return h("p", { class: "muted" }, "It is still running. Its output appears here when it has ended.");
   const advice = detail.payloads
     ? "Payloads are kept now, but this request has none: it was rejected before a provider was called, or was made before."
-    : "To see the conversation, what was sent upstream and both streams, set payloads = true in [trace] and send the request again.";
-  return empty("The output of this request is not kept", advice, detail.payloads ? null : h("pre", null, "[trace]\npayloads = true"));
+    : "To see the conversation, what was sent upstream and both streams, keep payloads and send the request again. Or set payloads = true in [trace].";
+  return empty("The output of this request is not kept", advice, payloadSwitch(detail));
 }

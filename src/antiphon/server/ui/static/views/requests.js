@@ -1,64 +1,95 @@
-// Requests: a live table whose filters are the address of the page.
+// Requests: a live table whose search, sorting and filters are the address of the page.
 
 import { get, listen } from "../api.js";
 import { fill, h, perFrame } from "../dom.js";
-import { answeredBy, clock, compact, count, duration, fullTime, money, percent, shortId } from "../format.js";
-import { copyable, empty, head, link, status, table, tableRow, to } from "../widgets.js";
+import { answeredBy, clock, compact, count, duration, fullTime, money, percent, plural, shortId } from "../format.js";
+import { rememberList } from "../neighbours.js";
+import { payloadSwitch } from "../payload_switch.js";
+import { copyable, empty, head, link, status, tableRow, to } from "../widgets.js";
 
 export const title = "Requests";
 
-const FILTERS = ["client", "model", "provider", "code"];
+const FIELDS = ["client", "model", "provider", "code", "session"];
 const STATUSES = [
   ["", "any status"], ["running", "running"], ["completed", "completed"], ["failed", "failed"], ["rejected", "rejected"],
   ["incomplete", "incomplete"], ["cancelled", "cancelled"],
 ];
 const TIMES = [["", "any time"], ["15m", "last 15 minutes"], ["1h", "last hour"], ["24h", "last day"], ["7d", "last week"]];
+const PAGE = 100;
 const MAX_ROWS = 1000;
 
 const COLUMNS = [
   { name: "Received", class: "time", cell: (row) => h("a", { href: to(`requests/${row.request_id}`), title: fullTime(row.received_at_ms) }, clock(row.received_at_ms)) },
   { name: "Status", class: "state", cell: (row) => status(row.status ?? "running") },
-  { name: "Model", class: "grow", cell: (row) => [h("div", { class: "strong" }, row.model || "–"), answered(row)] },
+  { name: "Model", class: "grow", cell: (row) => [h("span", { class: "strong" }, row.model || "–"), " ", about(row)] },
   { name: "Client", class: "client", cell: (row) => row.client ?? h("span", { class: "muted" }, "unknown") },
-  { name: "Tokens", class: "number", cell: tokens },
-  { name: "Cost", class: "number cost", cell: cost },
-  { name: "Duration", class: "number", cell: timing },
+  { name: "Session", class: "session", cell: (row) => row.session && h("a", { href: to(`sessions/${encodeURIComponent(row.session)}`), title: `The session ${row.session}` }, shortSession(row.session)) },
+  { name: "Tokens", class: "number", sort: "tokens", cell: tokens },
+  { name: "Cost", class: "number cost", sort: "cost", cell: cost },
+  { name: "Duration", class: "number", sort: "duration", cell: timing },
   { name: "Request", class: "id", cell: (row) => copyable(row.request_id, shortId(row.request_id).replace(/^.*…/, "…")) },
 ];
 
-function answered(row) {
-  if (row.code) return h("div", { class: "small bad-text", title: row.message }, h("code", null, row.code), " ", row.message);
+export const shortSession = (session) => (session.length > 10 ? `…${session.slice(-8)}` : session);
+
+function about(row) {
+  if (row.code) return h("span", { class: "small bad-text", title: row.message }, h("code", null, row.code), " ", row.message);
   const by = answeredBy(row);
-  return h("div", { class: "small muted" }, by && by !== row.model ? `→\u00a0${by}` : "", row.attempts > 1 && h("span", { class: "nowrap" }, ` · ${row.attempts} attempts`));
+  return h("span", { class: "small muted" }, by && by !== row.model ? `→\u00a0${by}` : "", row.attempts > 1 && ` · ${row.attempts} attempts`);
 }
 
 function cost(row) {
-  if (row.cost !== undefined || row.input_tokens === undefined) return money(row.cost);
-  return h("span", { class: "muted", title: "The price of the model is unknown: set it in [prices]." }, "unknown");
+  if (row.cost !== undefined) return money(row.cost);
+  return row.input_tokens === undefined ? null : h("span", { class: "muted", title: "The price of the model is unknown: set it in [prices]." }, "unknown");
 }
 
 function timing(row) {
-  const first = row.first_output_at_ms && h("div", { class: "small muted", title: "to the first output" }, `first ${duration(row.first_output_at_ms - row.received_at_ms)}`);
-  return [h("div", null, duration(row.duration_ms)), first];
+  if (row.duration_ms === undefined) return null;
+  const first = row.first_output_at_ms && `first token after ${duration(row.first_output_at_ms - row.received_at_ms)}`;
+  return h("span", { title: first || null }, duration(row.duration_ms));
 }
 
 function tokens(row) {
-  if (row.input_tokens === undefined) return "–";
-  const cached = row.cached_tokens ? h("div", { class: "small muted" }, `${percent(row.cached_tokens, row.input_tokens)} cached`) : null;
-  return [h("div", { title: `${count(row.input_tokens)} in, ${count(row.output_tokens)} out` }, `${compact(row.input_tokens)} → ${compact(row.output_tokens)}`), cached];
+  if (row.input_tokens === undefined) return null;
+  const cached = row.cached_tokens ? `, ${percent(row.cached_tokens, row.input_tokens)} cached` : "";
+  return h("span", { title: `${count(row.input_tokens)} in, ${count(row.output_tokens)} out${cached}` }, `${compact(row.input_tokens)} → ${compact(row.output_tokens)}`);
 }
 
 export async function show(root, context) {
-  const filter = Object.fromEntries(context.query);
+  const filter = readAddress(context.query);
   const body = h("div", { class: "fade" });
-  const form = makeFilters(filter, context);
-  fill(root, head("Requests", "Every request, rejected ones included. New ones appear at the top."), form, body);
+  const totals = h("p", { class: "totals-line muted small", role: "status" });
+  const form = makeSearch(filter, context);
+  const actions = h("span", null);
+  fill(root, head("Requests", null, actions), form, totals, body);
   get("choices", null, context.signal).then((choices) => addChoices(form, choices), () => {});
+  get("totals", filter, context.signal).then(({ totals: sums }) => sums && drawTotals(totals, sums), () => {});
   const list = new RequestList(body, filter, context);
   const stop = await follow(list, context);
-  await list.load();
+  fill(actions, payloadSwitch(await list.load()));
   context.onKey = (key) => list.onKey(key);
-  return stop;
+  return () => {
+    stop();
+    list.close();
+  };
+}
+
+/** The filter of the address; fields such as `client` are part of the search. */
+function readAddress(query) {
+  const { q = "", ...rest } = Object.fromEntries(query);
+  const given = FIELDS.filter((name) => rest[name]).map((name) => `${name}:${/\s/.test(rest[name]) ? `"${rest[name]}"` : rest[name]}`);
+  FIELDS.forEach((name) => delete rest[name]);
+  const search = [...given, q].filter(Boolean).join(" ");
+  return search ? { q: search, ...rest } : rest;
+}
+
+function drawTotals(root, sums) {
+  const known = sums.cost > 0 || sums.unpriced === 0;
+  fill(root, [
+    plural(sums.requests, "request"), sums.failed ? `${count(sums.failed)} failed` : "", sums.rejected ? `${count(sums.rejected)} rejected` : "",
+    `${compact(sums.input_tokens)} tokens in${sums.cached_tokens ? ` (${percent(sums.cached_tokens, sums.input_tokens)} cached)` : ""}, ${compact(sums.output_tokens)} out`,
+    known ? `${money(sums.cost)}${sums.unpriced ? ` and ${count(sums.unpriced)} of an unknown price` : ""}` : "",
+  ].filter(Boolean).join(" · "));
 }
 
 /** Listen to changes, and wait for the connection: what changes before it is open is not sent. */
@@ -85,10 +116,16 @@ class RequestList {
     this.limit = MAX_ROWS;
     this.early = [];  // updates that came before the first page
     this.draw = perFrame(() => this.drawNow());
+    this.observer = new IntersectionObserver((seen) => seen.some((each) => each.isIntersecting) && this.loadMore(), { rootMargin: "600px" });
+    this.loading = false;
+  }
+
+  close() {
+    this.observer.disconnect();
   }
 
   async load() {
-    const page = await get("requests", { ...this.filter, before: "" }, this.context.signal);
+    const page = await get("requests", { ...this.filter, limit: PAGE, before: "" }, this.context.signal);
     for (const row of page.rows) this.rows.set(row.seq, row);
     this.next = page.next;
     this.traced = page.traced;
@@ -96,36 +133,64 @@ class RequestList {
     this.early = null;
     early.forEach((event) => this.update(event));
     this.drawNow();
+    return page;
   }
 
   update(event) {
     if (this.early) return this.early.push(event);
     if (event.missed) return this.context.reload();
-    this.fresh = new Set(event.rows.map((row) => row.seq));
-    for (const row of event.rows) this.rows.set(row.seq, row);
+    const isSorted = Boolean(this.filter.sort);
+    const rows = isSorted ? event.rows.filter((row) => this.rows.has(row.seq)) : event.rows;  // others have no place yet
+    this.fresh = new Set(rows.map((row) => row.seq));
+    for (const row of rows) this.rows.set(row.seq, row);
     for (const seq of event.gone) this.rows.delete(seq);
-    this.forgetOldest();
+    if (!isSorted) this.forgetOldest();
     return this.draw();
   }
 
-  /** Keep as many rows as were loaded; "Older requests" loads the others again. */
+  /** Keep as many rows as were loaded; scrolling loads the others again. */
   forgetOldest() {
     if (this.rows.size <= this.limit) return;
-    const kept = [...this.rows.values()].sort((one, other) => other.seq - one.seq).slice(0, this.limit);
+    const kept = this.ordered().slice(0, this.limit);
     this.rows = new Map(kept.map((row) => [row.seq, row]));
     this.next = kept.at(-1).seq;
   }
 
+  /** The rows in their order: as they came if they are sorted by the gateway, or the newest first. */
+  ordered() {
+    const rows = [...this.rows.values()];
+    return this.filter.sort ? rows : rows.sort((one, other) => other.seq - one.seq);
+  }
+
   drawNow() {
-    const rows = [...this.rows.values()].sort((one, other) => other.seq - one.seq);
+    const rows = this.ordered();
     if (rows.length === 0) return fill(this.root, this.nothing());
-    if (!this.root.querySelector("tbody")) fill(this.root, table("Requests", COLUMNS, []), this.moreButton());
+    if (!this.root.querySelector("tbody")) fill(this.root, this.makeTable(), this.more = h("p", { class: "more" }));
     const body = this.root.querySelector("tbody");
     const focused = document.activeElement?.closest?.("tr")?.dataset.seq;
     const drawn = new Map([...body.rows].map((element) => [element.dataset.seq, element]));
     placeRows(body, rows.map((row) => this.makeRow(row, drawn.get(String(row.seq)))));
     if (focused && !body.contains(document.activeElement)) this.focus(body.querySelector(`tr[data-seq="${focused}"]`));
-    return this.root.querySelector(".more")?.replaceWith(this.moreButton());
+    rememberList(rows.map((row) => row.request_id), location.href);
+    return this.offerMore();
+  }
+
+  /** Watch the end of the list again: what is still in sight is not reported twice. */
+  offerMore() {
+    this.observer.disconnect();
+    fill(this.more, this.next ? h("button", { type: "button", onclick: () => this.loadMore() }, "Older requests") : null);
+    if (this.next) this.observer.observe(this.more);
+  }
+
+  makeTable() {
+    const heading = (column) => {
+      if (!column.sort) return column.name;
+      const chosen = this.filter.sort === column.sort;
+      return h("a", { href: to("requests", { ...this.filter, sort: chosen ? "" : column.sort }), title: chosen ? "Sort by time" : `The largest ${column.name.toLowerCase()} first` }, column.name, chosen ? " ↓" : "");
+    };
+    return h("table", { class: "list requests-list", "aria-label": "Requests" },
+      h("thead", null, h("tr", null, COLUMNS.map((each) => h("th", { scope: "col", class: each.class, "aria-sort": each.sort && each.sort === this.filter.sort ? "descending" : null }, heading(each))))),
+      h("tbody"));
   }
 
   /** Make the element of a row, unless it is drawn already as it is. */
@@ -144,17 +209,25 @@ class RequestList {
     return empty("No requests yet", "Send one from the playground, or connect a client: the Now view has ready snippets.", link("playground", null, "Open the playground"));
   }
 
-  moreButton() {
-    return h("p", { class: "more" }, this.next && h("button", { type: "button", onclick: () => this.loadMore() }, "Older requests"));
-  }
-
   async loadMore() {
-    const page = await get("requests", { ...this.filter, before: this.next }, this.context.signal);
-    page.rows.forEach((row) => this.rows.set(row.seq, row));
-    this.limit = Math.max(MAX_ROWS, this.rows.size);
-    this.fresh = new Set();
-    this.next = page.next;
-    this.draw();
+    if (this.loading || !this.next) return;
+    this.loading = true;
+    const place = this.filter.sort ? { offset: this.next } : { before: this.next };
+    try {
+      const page = await get("requests", { ...this.filter, limit: PAGE, ...place }, this.context.signal);
+      const added = page.rows.filter((row) => !this.rows.has(row.seq));
+      page.rows.forEach((row) => this.rows.set(row.seq, row));
+      this.limit = Math.max(MAX_ROWS, this.rows.size);
+      this.fresh = new Set();
+      this.next = page.next;
+      this.root.querySelector("tbody").append(...added.map((row) => this.makeRow(row)));
+      rememberList(this.ordered().map((row) => row.request_id), location.href);
+      this.offerMore();
+    } catch (error) {
+      if (error.name !== "AbortError") throw error;
+    } finally {
+      this.loading = false;
+    }
   }
 
   open(event, row) {
@@ -187,17 +260,19 @@ function placeRows(body, rows) {
   }
 }
 
-function makeFilters(filter, context) {
+function makeSearch(filter, context) {
   const change = () => {
     const chosen = Object.fromEntries([...new FormData(form)].filter(([, value]) => value));
-    context.navigate(to("requests", chosen));
+    const address = to("requests", { ...chosen, sort: filter.sort });
+    if (address !== location.href) context.navigate(address);  // Enter is a change and a submission
   };
   const options = (entries, chosen) => entries.concat(entries.some(([value]) => value === chosen) ? [] : [[chosen, chosen]])
     .map(([value, name]) => h("option", { value, selected: value === chosen }, name));
   const form = h("form", { class: "filters", role: "search", onsubmit: (event) => { event.preventDefault(); change(); } },
-    FILTERS.map((name) => h("label", null, h("span", null, name), h("input", {
-      name, value: filter[name] ?? "", list: `choices-${name}`, autocomplete: "off", spellcheck: "false", placeholder: `any ${name}`, onchange: change,
-    }), h("datalist", { id: `choices-${name}` }))),
+    h("label", { class: "search" }, h("span", null, "search"), h("input", {
+      name: "q", type: "search", value: filter.q ?? "", list: "choices-search", autocomplete: "off", spellcheck: "false",
+      placeholder: "id or word, model:… client:… status:failed text:… >2s", onchange: change,
+    }), h("datalist", { id: "choices-search" })),
     h("label", null, h("span", null, "status"), h("select", { name: "status", onchange: change }, options(STATUSES, filter.status ?? ""))),
     h("label", null, h("span", null, "time"), h("select", { name: "since", onchange: change }, options(TIMES, filter.since ?? ""))),
     filter.until && h("label", null, h("span", null, "until"), h("input", { name: "until", value: filter.until, onchange: change })),
@@ -206,7 +281,7 @@ function makeFilters(filter, context) {
 }
 
 function addChoices(form, choices) {
-  for (const name of FILTERS) {
-    fill(form.querySelector(`#choices-${name}`), (choices[name] ?? []).map((value) => h("option", { value })));
-  }
+  const quoted = (value) => (/\s/.test(value) ? `"${value}"` : value);
+  const values = FIELDS.flatMap((name) => (choices[name] ?? []).slice(0, 60).map((value) => `${name}:${quoted(value)}`));
+  fill(form.querySelector("#choices-search"), values.map((value) => h("option", { value })));
 }

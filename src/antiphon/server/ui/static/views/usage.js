@@ -25,7 +25,7 @@ export async function show(root, context) {
   const since = slot === "hour" ? `${times[0]}:00Z` : times[0];  // of the chart, so that all sums agree
   const [{ rows }, sums] = await Promise.all([
     get("usage", { since, by: `${slot},${chosen.by}` }, context.signal),
-    get("usage", { since, by: chosen.by }, context.signal),
+    get("usage", { since, by: chosen.by === "model" ? "model,provider" : chosen.by }, context.signal),
   ]);
   const csv = downloadAddress("usage", { since, by: `${slot},client,model,provider`, format: "csv" });
   fill(root,
@@ -34,7 +34,7 @@ export async function show(root, context) {
     h("div", { class: "choosers" },
       chooser("Period", "since", PERIODS, chosen), chooser("By", "by", GROUPS.map((each) => [each, each]), chosen),
       chooser("Chart", "of", MEASURES, chosen)),
-    rows.length === 0 ? nothing() : [makeTiles(rows), makeChart(rows, chosen, slot, times), makeTable(sums.rows, chosen)]);
+    rows.length === 0 ? nothing() : [makeTiles(rows), makeChart(rows, chosen, slot, times), makeTable([...sums.rows].sort((one, other) => measure(other, chosen.of) - measure(one, chosen.of)), chosen)]);
 }
 
 function nothing() {
@@ -97,7 +97,7 @@ function makeSlots(since, slot) {
 
 function makeTable(rows, { by }) {
   const all = sum(rows.map(tokensOf));
-  const name = (row) => row[by] || "unknown";
+  const name = (row) => [row[by] || "unknown", by === "model" && row.provider ? h("span", { class: "small muted" }, ` ${row.provider}`) : ""];
   return card(`By ${by}`, table(`Usage by ${by}`, [
     { name: `${by[0].toUpperCase()}${by.slice(1)}`, class: "grow", cell: (row) => h("a", { class: "strong", href: to("requests", { [by]: row[by] }) }, name(row)) },
     { name: "Requests", class: "number", cell: (row) => count(row.requests) },
@@ -105,7 +105,7 @@ function makeTable(rows, { by }) {
     { name: "Input", class: "number", cell: (row) => compact(row.input_tokens) },
     { name: "Cached", class: "number", cell: (row) => percent(row.cached_tokens, row.input_tokens) },
     { name: "Output", class: "number", cell: (row) => compact(row.output_tokens) },
-    { name: "First event", class: "number", cell: (row) => h("span", { title: `95 % within ${duration(row.first_event_p95_ms)}` }, duration(row.first_event_p50_ms)) },
+    { name: "First token", class: "number", cell: (row) => h("span", { title: `95 % within ${duration(row.first_event_p95_ms)}` }, duration(row.first_event_p50_ms)) },
     { name: "Cost", class: "number", cell: cost },
     { name: "Share of tokens", class: "grow", cell: (row) => [h("span", { class: "small muted" }, percent(tokensOf(row), all)), share(tokensOf(row), all)] },
   ], rows));

@@ -1,0 +1,159 @@
+"""Keys of the page's API: client keys are made, limited and revoked, API keys of providers are
+added. They are written to the key file, and used after a reload; no list ever has a key.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from antiphon.config import ClientLimitConfig
+from antiphon.config.key_file import KeyFile, key_file_path, read_key_file, write_key_file
+from antiphon.errors import ConfigError, InvalidRequest
+from antiphon.providers.registry import known_specs
+from antiphon.server.endpoints.operator import require_file
+from antiphon.server.http import HTTPResponse, json_response
+from antiphon.server.ui.page_request import PageRequest
+
+PREFIX = "sk-antiphon-"
+_KEY_BYTES = 24
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_RESERVED = {"admin", "local"}
+_MAX_KEY = 1000
+
+
+async def list_keys(request: PageRequest) -> HTTPResponse:
+    """The names and limits of client keys, and the providers that a key can be added for."""
+    config = request.process.setup.config
+    name = request.process.file_to_reload
+    keys = KeyFile() if name is None else await asyncio.to_thread(_read, Path(name))
+    clients = [
+        {"name": each, "limits": config.limits.clients.get(each), "made_here": each in keys.clients}
+        for each in config.server.api_keys
+    ]
+    specs = known_specs().values()
+    providers = [
+        {"name": spec.name, "title": spec.title}
+        for spec in sorted(specs, key=lambda each: each.title.lower())
+        if spec.api_key_env and spec.base_url
+    ]
+    file = None if name is None else str(key_file_path(Path(name)))
+    return json_response({"file": file, "clients": clients, "providers": providers})
+
+
+async def make_client_key(request: PageRequest) -> HTTPResponse:
+    """Make a client key. This response is the only place that has it."""
+    body = await request.read_json()
+    name = _read_name(body.get("name"), taken=request.process.setup.config.server.api_keys)
+    limits = _read_limits(body.get("limits") or {})
+    secret = PREFIX + request.exchange.services.runtime.new_nonce(_KEY_BYTES).hex()
+
+    def change(keys: KeyFile) -> KeyFile:
+        given = {**keys.limits, name: limits} if limits != ClientLimitConfig() else keys.limits
+        return replace(keys, clients={**keys.clients, name: secret}, limits=given)
+
+    await _change_keys(request, change)
+    return json_response({"name": name, "key": secret})
+
+
+async def revoke_client_key(request: PageRequest) -> HTTPResponse:
+    """Remove a client key that was made on the page, with its limits."""
+    name = request.id
+
+    def change(keys: KeyFile) -> KeyFile:
+        if name not in keys.clients:
+            raise InvalidRequest(
+                f"No client key with the name {name[:64]!r} was made here. A key of the"
+                " configuration file is removed there.",
+                param="name",
+                code="not_found",
+                status=404,
+            )
+        clients = {each: key for each, key in keys.clients.items() if each != name}
+        limits = {each: limit for each, limit in keys.limits.items() if each != name}
+        return replace(keys, clients=clients, limits=limits)
+
+    await _change_keys(request, change)
+    return HTTPResponse(204, {})
+
+
+async def add_provider_key(request: PageRequest) -> HTTPResponse:
+    """Add an API key of a provider; it is never sent back."""
+    body = await request.read_json()
+    provider = body.get("provider")
+    key = body.get("key")
+    spec = known_specs().get(provider) if isinstance(provider, str) else None
+    if spec is None or not spec.api_key_env:
+        raise _invalid("provider", "must be the name of a provider that needs an API key")
+    if not isinstance(key, str) or not key.strip() or len(key) > _MAX_KEY:
+        raise _invalid("key", "must be an API key")
+    secret = key.strip()
+    if not (secret.isascii() and secret.isprintable()):
+        raise _invalid("key", "has characters that no HTTP header can have")
+
+    def change(keys: KeyFile) -> KeyFile:
+        known = keys.providers.get(spec.name, [])
+        added = known if secret in known else [*known, secret]
+        return replace(keys, providers={**keys.providers, spec.name: added})
+
+    await _change_keys(request, change)
+    return json_response({"provider": spec.name})
+
+
+async def _change_keys(request: PageRequest, change: Callable[[KeyFile], KeyFile]) -> None:
+    """Change the key file and reload; if the gateway cannot use it, the file is as before."""
+    path = key_file_path(Path(require_file(request.process)))
+    async with request.process.page.keys_lock:
+        before = await asyncio.to_thread(read_key_file, path)
+        await asyncio.to_thread(_write, path, change(before))
+        try:
+            await request.process.reload()
+        except ConfigError as error:
+            await asyncio.to_thread(_write, path, before)
+            raise InvalidRequest(
+                f"The gateway cannot use this key: {error.message}", status=409, code="config"
+            ) from error
+
+
+def _read(config: Path) -> KeyFile:
+    return read_key_file(key_file_path(config))
+
+
+def _write(path: Path, keys: KeyFile) -> None:
+    try:
+        write_key_file(path, keys)
+    except OSError as error:
+        raise InvalidRequest(
+            f"{path} cannot be written: {error.strerror}. Keys can be added to the configuration"
+            " file instead.",
+            status=409,
+            code="not_writable",
+        ) from error
+
+
+def _read_name(name: Any, taken: Any) -> str:
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise _invalid("name", "must have 1 to 64 letters, digits, dots, dashes and underscores")
+    if name in taken or name in _RESERVED:
+        raise _invalid("name", f"{name!r} is taken: choose another one")
+    return name
+
+
+def _read_limits(limits: Any) -> ClientLimitConfig:
+    known = ClientLimitConfig.__struct_fields__
+    if not isinstance(limits, dict) or not set(limits) <= set(known):
+        raise _invalid("limits", f"can have {', '.join(known)}")
+    try:
+        return msgspec.convert(limits, ClientLimitConfig)
+    except msgspec.ValidationError as error:
+        raise _invalid("limits", f"has a wrong value: {error}") from error
+
+
+def _invalid(name: str, rule: str) -> InvalidRequest:
+    return InvalidRequest(f"`{name}` {rule}.", param=name, code="invalid_value")

@@ -1,0 +1,96 @@
+// Keys: client keys are made, limited and revoked; API keys of providers are pasted.
+
+import { get, post, remove } from "./api.js";
+import { fill, h } from "./dom.js";
+import { announce, card, code, table } from "./widgets.js";
+
+const LIMITS = [["requests_per_minute", "Requests a minute"], ["tokens_per_minute", "Tokens a minute"], ["cost_per_day", "Dollars a day"], ["cost_per_month", "Dollars a month"]];
+
+function describeLimits(limits) {
+  const given = Object.entries(limits ?? {}).filter(([, value]) => value !== null);
+  return given.map(([name, value]) => `${name} = ${value}`).join(", ") || "no limit";
+}
+
+/** The card of client keys. */
+export async function clientKeys(context) {
+  const root = h("div", { class: "stack" });
+  const draw = async (made) => {
+    const { file, clients } = await get("keys", null, context.signal);
+    fill(root, made && showKey(made), listClients(clients, draw), file ? makeForm(clients, draw)
+      : h("p", { class: "muted" }, "Keys can be made here if the gateway has a configuration file: start it with --config FILE."),
+    file && h("p", { class: "small muted" }, "Keys that are made here are in ", h("code", null, file), ", which only its owner can read."));
+  };
+  await draw();
+  return card("Client keys", root);
+}
+
+function showKey({ name, key }) {
+  return h("div", { class: "banner good new-key", role: "status" }, h("p", null, h("strong", null, name), ": copy the key now. It is not shown again."), code(key));
+}
+
+function listClients(clients, draw) {
+  if (clients.length === 0) return h("p", { class: "muted" }, "There are none: clients on this machine need no key, and no others are served. With the first key, every client needs one.");
+  return table("Client keys", [
+    { name: "Name", cell: (each) => h("strong", null, each.name) },
+    { name: "Limits", class: "grow", cell: (each) => describeLimits(each.limits) },
+    { name: "", class: "right", cell: (each) => (each.made_here ? revokeButton(each.name, draw) : h("span", { class: "muted" }, "in the configuration file")) },
+  ], clients);
+}
+
+function revokeButton(name, draw) {
+  const button = h("button", { type: "button", onclick: async () => {
+    if (!button.dataset.sure) {
+      button.dataset.sure = "1";
+      button.textContent = `Revoke ${name} now?`;
+      return;
+    }
+    try {
+      await remove(`keys/${encodeURIComponent(name)}`);
+      announce(`${name} is revoked`);
+      await draw();
+    } catch (error) {
+      announce(error.message);
+    }
+  } }, "Revoke");
+  return button;
+}
+
+function makeForm(clients, draw) {
+  const problem = h("p", { class: "bad-text", role: "alert" });
+  const field = (name, label, options) => h("label", { class: "field" }, h("span", null, label), h("input", { name, autocomplete: "off", ...options }));
+  const form = h("form", { class: "key-form", "aria-label": "New client key", onsubmit: async (event) => {
+    event.preventDefault();
+    problem.textContent = "";
+    const limits = Object.fromEntries(LIMITS.filter(([name]) => form.elements[name].value).map(([name]) => [name, Number(form.elements[name].value)]));
+    try {
+      await draw(await (await post("keys", { name: form.elements.name.value, limits })).json());
+    } catch (error) {
+      problem.textContent = error.message;
+    }
+  } }, field("name", "Name", { required: true, maxlength: 64, placeholder: "alice" }),
+  LIMITS.map(([name, label]) => field(name, label, { type: "number", min: "0", step: "any", placeholder: "no limit" })),
+  h("button", { type: "submit", class: "primary" }, "Make a key"), problem);
+  return form;
+}
+
+/** The card that takes an API key of a provider. */
+export function providerKey(known, hasFile, done) {
+  if (!hasFile) return card("Add an API key", h("p", { class: "muted" }, "Keys can be added here if the gateway has a configuration file: start it with --config FILE. Or set a variable such as DEEPSEEK_API_KEY and restart the gateway."));
+  const problem = h("p", { class: "bad-text", role: "alert" });
+  const choice = h("select", { name: "provider" }, known.map((each) => h("option", { value: each.name }, each.title)));
+  const key = h("input", { name: "key", type: "password", required: true, autocomplete: "off", spellcheck: "false" });
+  return card("Add an API key", h("form", { class: "key-form", "aria-label": "API key of a provider", onsubmit: async (event) => {
+    event.preventDefault();
+    problem.textContent = "";
+    try {
+      const { provider } = await (await post("provider-keys", { provider: choice.value, key: key.value })).json();
+      key.value = "";
+      announce(`The key of ${provider} is in use. Test it.`);
+      done(provider);
+    } catch (error) {
+      problem.textContent = error.message;
+    }
+  } }, h("label", { class: "field" }, h("span", null, "Provider"), choice), h("label", { class: "field" }, h("span", null, "API key"), key),
+  h("button", { type: "submit", class: "primary" }, "Add"), problem),
+  h("p", { class: "small muted note" }, "It is written to the key file beside the configuration, and never shown again. Then test it, and choose a model in the playground."));
+}
