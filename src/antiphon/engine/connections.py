@@ -24,6 +24,7 @@ import asyncio
 import secrets
 import select
 from collections import deque
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -53,6 +54,8 @@ class UpstreamConnection(ResponseHandler):
         self._is_idle = False
         self._heads = 0
         """Heads of answers since the last one ended, but for informational ones (1xx)."""
+        self._poll: Callable[[], bool] | None = None
+        """Made once: a connection is asked twice before each request."""
 
     def is_reusable(self) -> bool:
         """Whether nothing has arrived since the last answer, not even at the operating system."""
@@ -60,7 +63,15 @@ class UpstreamConnection(ResponseHandler):
             return True
         if not self.is_connected() or self.should_close:
             return False
-        return not _is_readable(self.transport)
+        return not self._is_readable()
+
+    def _is_readable(self) -> bool:
+        """Whether the socket has unread bytes, or its end."""
+        if self.transport is None:
+            return True
+        if self._poll is None:
+            self._poll = _make_poll(self.transport)
+        return self._poll()
 
     def begin_request(self) -> None:
         """Note that a request is about to be written; what arrives from now on answers it."""
@@ -127,19 +138,18 @@ def _join_chunks(buffer: deque[bytes]) -> None:
     buffer.append(joined)
 
 
-def _is_readable(transport: asyncio.Transport | None) -> bool:
-    """Whether the socket has unread bytes, or its end. A transport without a socket has none."""
-    if transport is None:
-        return True
+def _make_poll(transport: asyncio.BaseTransport) -> Callable[[], bool]:
+    """Make a function that asks whether the socket has unread bytes, or its end. A transport
+    without a socket has none."""
     socket = transport.get_extra_info("socket")
     if socket is None:
-        return False
+        return lambda: False
     descriptor = socket.fileno()
     if not hasattr(select, "poll"):  # Windows
-        return bool(select.select([descriptor], [], [], 0)[0])
+        return lambda: bool(select.select([descriptor], [], [], 0)[0])
     poll = select.poll()
     poll.register(descriptor, select.POLLIN)
-    return bool(poll.poll(0))
+    return lambda: bool(poll.poll(0))
 
 
 class UpstreamRequest(aiohttp.ClientRequest):

@@ -10,12 +10,12 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
+from functools import lru_cache
 from typing import Protocol
 
 import aiohttp
 from aiohttp.http_exceptions import HttpProcessingError
 
-from antiphon.config import TimeoutConfig
 from antiphon.core.faults.fault import (
     StreamProgress,
     connection_fault,
@@ -101,7 +101,7 @@ class HTTPUpstream:
                 data=_payload(outbound.body),
                 headers=headers,
                 allow_redirects=False,
-                timeout=_timeout(provider.timeouts),
+                timeout=_timeout(provider.timeouts.connect_s),
             )
         except aiohttp.ConnectionTimeoutError as error:
             raise UpstreamError(timeout_fault("connect")) from error
@@ -130,9 +130,10 @@ class _LargeBody(io.BytesIO):
         return memoryview(self.getvalue())
 
 
-def _timeout(timeouts: TimeoutConfig) -> aiohttp.ClientTimeout:
+@lru_cache(maxsize=64)
+def _timeout(connect_s: float) -> aiohttp.ClientTimeout:
     """Limit only connecting; the run limits the rest, by what it receives."""
-    return aiohttp.ClientTimeout(total=None, connect=timeouts.connect_s)
+    return aiohttp.ClientTimeout(total=None, connect=connect_s)
 
 
 OUT_OF_FILES = "no file descriptor is left; raise `ulimit -n` for the gateway"
