@@ -13,7 +13,8 @@ from antiphon.core.plan.next_round import FinishedRound, plan_next_round
 from antiphon.core.plan.plan import Plan
 from antiphon.core.stream.source import Source
 from antiphon.core.structured_output.filter import StructuredOutputFilter
-from antiphon.core.translation.translation import Round, Translation
+from antiphon.core.translation.next_step import Round
+from antiphon.core.translation.translation import Translation
 from tests.support.machines import documents, machine
 from tests.support.plans import make_plan
 from tests.support.request_body import parse_body

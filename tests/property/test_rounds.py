@@ -40,7 +40,8 @@ from antiphon.core.plan.next_round import FinishedRound, plan_next_round
 from antiphon.core.plan.plan import Plan
 from antiphon.core.response import Response
 from antiphon.core.stream.source import Source
-from antiphon.core.translation.translation import Round, Search, make_translation
+from antiphon.core.translation.next_step import Round, Search
+from antiphon.core.translation.translation import make_translation
 from antiphon.core.web_search.search_call import SearchOutcome
 from antiphon.core.web_search.sources import SearchResult
 from antiphon.dialects.chat.dialect import ChatDialect

@@ -19,7 +19,8 @@ from antiphon.core.faults.fault import ProviderFault, timeout_fault
 from antiphon.core.faults.kinds import FaultKind
 from antiphon.core.plan.next_round import FinishedRound
 from antiphon.core.plan.plan import Outbound, Plan
-from antiphon.core.translation.translation import Round, Translation
+from antiphon.core.translation.next_step import Round
+from antiphon.core.translation.translation import Translation
 from antiphon.engine.encoding import RequestEncoding
 from antiphon.engine.health import NO_KEY, KeyLease
 from antiphon.engine.rejections import ModeFallback

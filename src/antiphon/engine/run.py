@@ -32,13 +32,8 @@ from antiphon.core.items import Item, Message, OutputText
 from antiphon.core.plan.plan import Plan
 from antiphon.core.response import Response
 from antiphon.core.stream.source import Source
-from antiphon.core.translation.translation import (
-    READING,
-    Round,
-    Search,
-    Translation,
-    make_translation,
-)
+from antiphon.core.translation.next_step import READING, Round, Search
+from antiphon.core.translation.translation import Translation, make_translation
 from antiphon.core.web_search.search_call import SearchCall, SearchOutcome
 from antiphon.dialects.responses.create_response import report_settings
 from antiphon.engine.attempts import Attempts

@@ -85,38 +85,31 @@ class SSEDecoder:
         self._data: list[bytes] = []
         self._held = bytearray()  # data lines of earlier chunks, each with a line end
         self._event = ""
+        self._is_between_events = False
+        """Whether the next byte begins an event: nothing of one is held back."""
 
     def feed(self, chunk: bytes) -> list[Frame]:
         """Return the frames that this chunk completes: those of one line at once, others by lines.
 
         Both ways give the same frames, because chunk boundaries do not matter."""
-        frames: list[Frame] = []
-        if not self._is_between_events:
-            end = chunk.find(b"\n\n") + 2  # of the event that has begun
-            if end < 2:
-                return self._feed_lines(chunk)
-            frames = self._feed_lines(chunk[:end])
-            chunk = chunk[end:]
-        if not chunk:
-            return frames
-        plain = self._split_events(chunk)
-        return frames + (self._feed_lines(chunk) if plain is None else plain)
-
-    @property
-    def _is_between_events(self) -> bool:
-        """Whether the next byte begins an event: nothing of one is held back."""
-        return not (self._held or self._event) and self._lines.is_at_line_start
+        if self._is_between_events:
+            frames = self._split_events(chunk)
+            return self._feed_lines(chunk) if frames is None else frames
+        end = chunk.find(b"\n\n") + 2  # of the event that has begun
+        if end < 2:
+            return self._feed_lines(chunk)
+        return self._feed_lines(chunk[:end]) + self.feed(chunk[end:])
 
     def _split_events(self, chunk: bytes) -> list[Frame] | None:
         """Split a chunk of whole events that are a single line of data each; None for others."""
-        events = chunk.split(b"\n\n")
-        if events.pop() or chunk.count(b"\n") != 2 * len(events) or chunk.find(b"\r") >= 0:
+        lines = chunk.split(b"\n")
+        if any(lines[1::2]) or len(lines) % 2 == 0 or lines.pop() or chunk.find(b"\r") >= 0:
             return None
         frames: list[Frame] = []
-        for event in events:
-            if event[:6] != b"data: " or len(event) == 6:
+        for line in lines[::2]:
+            if line[:6] != b"data: " or len(line) == 6:
                 return None
-            frames.append(Frame(event[6:]))
+            frames.append(Frame(line[6:]))
         return frames
 
     def _feed_lines(self, chunk: bytes) -> list[Frame]:
@@ -137,6 +130,8 @@ class SSEDecoder:
                 self._read_field(line)
         if data:
             self._hold()
+        begun = self._held or self._event or not self._lines.is_at_line_start
+        self._is_between_events = not begun
         return frames
 
     def _hold(self) -> None:

@@ -30,7 +30,8 @@ from antiphon.core.response import Response
 from antiphon.core.stream.blocks import Seal
 from antiphon.core.stream.numbered_ids import number_ids
 from antiphon.core.stream.source import Source
-from antiphon.core.translation.translation import Round, Search, Translation, make_translation
+from antiphon.core.translation.next_step import Round, Search
+from antiphon.core.translation.translation import Translation, make_translation
 from antiphon.dialects.responses.create_response import create_response
 from antiphon.errors import InvalidRequest
 from antiphon.library.formats import Format, RenderedDocuments, find_format

@@ -78,6 +78,9 @@ class CompactedContextFilter(DeltaFilter):
         before, self._waiting = self._waiting, ()
         return [*before, delta]
 
+    def passes(self, delta: Delta) -> bool:
+        return not self._waiting
+
 
 def _is_output(delta: Delta) -> bool:
     """Whether a delta is output. Until there is some, another provider may be tried."""

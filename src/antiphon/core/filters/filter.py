@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from typing import ClassVar
 
 from msgspec import Struct
 
@@ -74,12 +75,19 @@ class FinishReason:
 class DeltaFilter(ABC):
     """One filter of one response. Only `feed` is required; most filters need no more."""
 
+    unchanged: ClassVar[frozenset[type[Delta]]] = frozenset()
+    """Kinds of deltas that always pass unchanged, and change nothing here."""
     diagnostics: tuple[Diagnostic, ...] = ()
     """Changes to the response that the client should know of, until they are taken."""
 
     @abstractmethod
     def feed(self, delta: Delta) -> list[Delta]:
         """Return what takes the place of this delta: itself, nothing, or others."""
+
+    def passes(self, delta: Delta) -> bool:
+        """Whether pieces that continue the item of this delta, which was just fed, pass unchanged
+        and change nothing here, until another delta comes. Then they need not be fed."""
+        return type(delta) in self.unchanged
 
     def close(self, *, final: bool) -> RoundEnd:
         """End the round: release the deltas held back, or want something.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from msgspec import structs
 
 from antiphon.core.client_profile import Profile
@@ -52,6 +54,9 @@ class EmptyAnswerFilter(DeltaFilter):
             self._note_output(delta)
         return [delta]
 
+    def passes(self, delta: Delta) -> bool:
+        return self._has_answer or isinstance(delta, Reasoning)
+
     def _note_output(self, delta: Delta) -> None:
         if isinstance(delta, Reasoning):
             self._has_reasoning = True
@@ -89,6 +94,8 @@ class ReasoningSummaryFilter(DeltaFilter):
     state still says what it was, so that the provider gets its own reasoning back in the next turn.
     """
 
+    unchanged: ClassVar[frozenset[type[Delta]]] = frozenset({Text, ToolCall})
+
     def feed(self, delta: Delta) -> list[Delta]:
         if isinstance(delta, Reasoning) and delta.kind == "raw":
             return [structs.replace(delta, kind="raw_as_summary")]
@@ -100,6 +107,8 @@ class RefusalTextFilter(DeltaFilter):
 
     One of the last filters: the others recognize `Refusal`.
     """
+
+    unchanged: ClassVar[frozenset[type[Delta]]] = frozenset({Text, Reasoning, ToolCall})
 
     def __init__(self, profile: Profile) -> None:
         self._profile = profile
@@ -144,3 +153,6 @@ class SingleCallFilter(DeltaFilter):
         if not self.diagnostics:
             self._note(Code.CALL_DROPPED, "parallel_tool_calls", _DROPPED)
         return []
+
+    def passes(self, delta: Delta) -> bool:
+        return not isinstance(delta, ToolCall) or delta.index == self._first

@@ -11,10 +11,11 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import ClassVar
 
 from msgspec import structs
 
-from antiphon.core.deltas import Delta, Finish, ToolCall, ToolEnd, ToolRevision
+from antiphon.core.deltas import Delta, Finish, Reasoning, Text, ToolCall, ToolEnd, ToolRevision
 from antiphon.core.diagnostic import Code
 from antiphon.core.filters.call_watcher import CallDelta, CallWatcher, PartialCall
 from antiphon.core.filters.filter import DeltaFilter, FinishReason, FollowUp, RoundEnd, RoundWish
@@ -50,6 +51,8 @@ class FreeformInputFilter(DeltaFilter):
     being written), *ended*, and then either released or, if its input breaks the grammar,
     *rejected* until a later round corrects it.
     """
+
+    unchanged: ClassVar[frozenset[type[Delta]]] = frozenset({Text, Reasoning})
 
     def __init__(self, tools: ToolIdentityMap) -> None:
         self._tools = tools

@@ -113,6 +113,23 @@ class ResponseMachine:
             self._response, output=output, output_text=join_output_text(output), usage=usage
         )
 
+    def continued_block(self, delta: Delta) -> TextBlock | ReasoningBlock | CallBlock | None:
+        """The block of the item that is being streamed, if pieces like this delta, which was just
+        fed, only add to it: nothing waits behind it, and it has been announced."""
+        block = self._sequencer.current
+        if self._sequencer.waiting or self._sequencer.item_ended:
+            return None
+        if block is None or not block.announced:
+            return None
+        match block:
+            case TextBlock() if isinstance(delta, Text):
+                return block
+            case ReasoningBlock() if isinstance(delta, Reasoning):
+                return block
+            case CallBlock() if isinstance(delta, ToolCall):
+                return block if self._calls.get(delta.index) is block else None
+        return None
+
     @property
     def round_items(self) -> list[Item]:
         """The finished items of this round, and its complete calls that still wait."""

@@ -35,7 +35,8 @@ class OutputSequencer:
         self._items: list[Item] = []
         self.diagnostics: list[Diagnostic] = []
         """What clients should know about the calls that were closed."""
-        self._item_ended = False
+        self.item_ended = False
+        """Whether the next delta begins a new item, even if it is of the same kind."""
         self.next_phase: str | None = None
         """The `phase` of the message that comes next."""
 
@@ -70,13 +71,13 @@ class OutputSequencer:
     @property
     def tail(self) -> Block | None:
         """The block that the next delta may continue."""
-        if self._item_ended:
+        if self.item_ended:
             return None
         return self.waiting[-1] if self.waiting else self.current
 
     def end_item(self, next_phase: str | None = None) -> None:
         """Make the next delta begin a new block, even if it is of the same kind."""
-        self._item_ended = True
+        self.item_ended = True
         self.next_phase = next_phase
 
     def seal_states(
@@ -100,7 +101,7 @@ class OutputSequencer:
             raise ResponseTooLarge("calls", limits.calls)
         self._calls += is_call
         self.waiting.append(block)
-        self._item_ended = False
+        self.item_ended = False
         self.next_phase = None
 
     # Streaming

@@ -10,10 +10,9 @@ a search, send a further request, or nothing, because the response has ended (AD
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
 
 import msgspec
-from msgspec import Struct, structs
+from msgspec import structs
 
 from antiphon.core.client_profile import OTHER, Profile
 from antiphon.core.deltas import (
@@ -29,7 +28,7 @@ from antiphon.core.deltas import (
 from antiphon.core.diagnostic import Diagnostic
 from antiphon.core.events import Event
 from antiphon.core.faults.fault import ProviderFault, blocked_fault, internal_fault, protocol_fault
-from antiphon.core.filters.filter import BYPASS, DeltaFilter, FollowUp
+from antiphon.core.filters.filter import BYPASS, DeltaFilter
 from antiphon.core.filters.markup import filter_whole_answer, make_markup_filters, pass_deltas
 from antiphon.core.items import ReasoningItem
 from antiphon.core.plan.measure_input import measure_input
@@ -41,6 +40,7 @@ from antiphon.core.stream.phase import Phase
 from antiphon.core.stream.source import Framer, Source
 from antiphon.core.stream.usage import estimate_usage, usage_estimated
 from antiphon.core.translation.filters import FilterChain, make_filters
+from antiphon.core.translation.next_step import READING, Ended, Next, Round, Search
 from antiphon.core.web_search.search_call import SearchCall, SearchOutcome
 from antiphon.errors import BridgeError, ResponseTooLarge
 from antiphon.framing.limits import DEFAULT_LIMITS, ResponseLimits
@@ -48,42 +48,6 @@ from antiphon.framing.sse import Frame
 from antiphon.framing.surrogates import SurrogateJoiner
 
 _MAX_ROUNDS = 24  # far beyond what any filter wants: every response ends
-
-
-class Reading(Struct, frozen=True):
-    """The round goes on: feed what the provider sends."""
-
-
-class Search(Struct, frozen=True):
-    """Make web searches, then give the outcome of the first one to `settle_search`."""
-
-    calls: tuple[SearchCall, ...]
-    """In order, and not empty. The later ones may be made at the same time."""
-
-
-class Round(Struct, frozen=True, kw_only=True):
-    """Send a further request, after `begin_round` (or again, after `read_from`)."""
-
-    follow_up: FollowUp
-    """What all filters want of the request, together."""
-    items: tuple[dict[str, Any], ...]
-    """The output items of the round that is over, for the history of the request."""
-    is_required: bool
-    """Without this round the response fails. Otherwise it ends with what it has."""
-    fault: ProviderFault | None = None
-    """Why the last attempt at this round failed before any output."""
-
-
-class Ended(Struct, frozen=True):
-    """The terminal event has been returned."""
-
-    fault: ProviderFault | None
-    """Why the response failed, if a fault is why."""
-
-
-Next: TypeAlias = Reading | Search | Round | Ended
-
-READING = Reading()
 
 
 def make_translation(
@@ -141,9 +105,10 @@ class Translation:
         self.is_holding_back = False
         """The provider has sent output in this attempt, and a filter holds it back for now."""
         self._has_output = False
-        self._sizes = _SizeCounter(limits)
-        self._reader = _StreamReader(source, self._sizes)
+        sizes = SizeCounter(limits)
+        self._reader = _StreamReader(source, sizes)
         self._chain = FilterChain(filters, machine.diagnostics)
+        self._direct_way = DirectWay(machine, filters, sizes)
         self._plans: dict[int, Plan] = {}
         self._round: Round | None = None
 
@@ -264,16 +229,14 @@ class Translation:
         reader = self._reader
         decoder = reader.decoder
         machine = self.machine
-        sizes = self._sizes
+        direct_way = self._direct_way
         for frame in frames:
             if machine.has_ended or self.next is not READING:
                 break
             deltas: Sequence[Delta] = decoder.feed(frame)
-            if deltas:
-                sizes.add(deltas)
-                if reader.has_markup:
-                    deltas = reader.filter_markup(deltas)
-                self._take(deltas, events)
+            if len(deltas) != 1 or not direct_way.take(deltas[0], events):
+                reader.sizes.add(deltas)
+                self._take(reader.filter_markup(deltas) if reader.has_markup else deltas, events)
             if decoder.ended:
                 self._finish_stream(events)
 
@@ -298,6 +261,10 @@ class Translation:
 
     def _take(self, deltas: Sequence[Delta], events: list[Event]) -> None:
         """Pass decoded deltas through the filters to the machine."""
+        self._pass_deltas(deltas, events)
+        self._direct_way.follow(deltas[-1] if deltas and not self._reader.has_markup else None)
+
+    def _pass_deltas(self, deltas: Sequence[Delta], events: list[Event]) -> None:
         machine = self.machine
         if deltas and machine.phase is _IDLE:
             events += self.start(deltas)
@@ -348,6 +315,7 @@ class Translation:
         self.next = structs.replace(attempted, fault=fault)
 
     def _end_round(self, events: list[Event]) -> None:
+        self._direct_way.follow(None)
         if self._is_over:
             return
         events += self.start()
@@ -435,8 +403,9 @@ class Translation:
 
     def read_from(self, source: Source) -> None:
         """Read the output of another attempt at this round: its request is about to be sent."""
+        self._direct_way.follow(None)
         self.machine.use_provider(source.seal, source.describe)
-        self._reader = _StreamReader(source, self._sizes)
+        self._reader = _StreamReader(source, self._reader.sizes)
         self.is_holding_back = False
         self._has_output = False
         if not self.ended:
@@ -456,7 +425,64 @@ class Translation:
             self._end(events, "stop")
 
 
-class _SizeCounter:
+class DirectWay:
+    """The direct way of pieces of text, reasoning or arguments to the item that is open.
+
+    Nearly every delta of a stream is such a piece. Filters and the machine have nothing to decide
+    about it, so it is counted and given to its block. The long way through both is the definition:
+    the direct way gives the same events, or it is not taken.
+    """
+
+    def __init__(
+        self, machine: ResponseMachine, filters: Sequence[DeltaFilter], sizes: SizeCounter
+    ) -> None:
+        self._machine = machine
+        self._filters = filters
+        self._sizes = sizes
+        self._last: Delta | None = None
+        """The delta that took the long way, if pieces like it may take the direct one."""
+        self._append: Callable[..., list[Event]] = lambda *_: []
+        """`append` of the block that is open."""
+
+    def take(self, delta: Delta, events: list[Event]) -> bool:
+        """Add a piece to the open item. Return False, and do nothing, if it has to take the long
+        way: it does not continue the item (see `follow`), or it is more than text (an empty piece,
+        log probabilities, the id or the name of a call)."""
+        last = self._last
+        if type(delta) is not type(last):
+            return False
+        if isinstance(delta, Text):
+            if not delta.text or delta.logprobs:
+                return False
+            self._sizes.add_text(len(delta.text))
+            events += self._append(delta.text)
+        elif isinstance(delta, Reasoning):
+            if not delta.text:
+                return False
+            self._sizes.add_reasoning(len(delta.text))
+            events += self._append(delta.text, delta.kind, delta.part)
+        else:
+            assert isinstance(delta, ToolCall)
+            assert isinstance(last, ToolCall)
+            if delta.index != last.index or delta.call_id or delta.name:
+                return False
+            self._sizes.add_arguments(len(delta.arguments))
+            events += self._append(delta)
+        return True
+
+    def follow(self, delta: Delta | None) -> None:
+        """A delta has taken the long way. Pieces like it may take the direct one if no filter
+        changes or keeps them, and if nothing waits behind the item that they add to. This holds
+        until `follow` is called again. None: the round ends, or another attempt is read."""
+        self._last = None
+        if isinstance(delta, _PIECES) and all(each.passes(delta) for each in self._filters):
+            block = self._machine.continued_block(delta)
+            if block is not None:
+                self._last = delta
+                self._append = block.append
+
+
+class SizeCounter:
     """Counts what a response keeps in memory; raises `ResponseTooLarge` beyond a limit."""
 
     def __init__(self, limits: ResponseLimits) -> None:
@@ -472,38 +498,46 @@ class _SizeCounter:
             raise ResponseTooLarge("stream_bytes", self.limits.stream_bytes)
 
     def add(self, deltas: Sequence[Delta]) -> None:
-        limits = self.limits
         for delta in deltas:
-            if isinstance(delta, _MESSAGE_TEXT):
-                self._text_chars += len(delta.text)
+            if isinstance(delta, Text | Refusal):
+                self.add_text(len(delta.text))
             elif isinstance(delta, Reasoning):
-                self._reasoning_chars += len(delta.text)
+                self.add_reasoning(len(delta.text))
             elif isinstance(delta, ToolCall):
-                self._argument_chars += len(delta.arguments) + len(delta.name or "")
-        if self._text_chars > limits.text_chars:
-            raise ResponseTooLarge("text_chars", limits.text_chars)
-        if self._reasoning_chars > limits.reasoning_chars:
-            raise ResponseTooLarge("reasoning_chars", limits.reasoning_chars)
-        if self._argument_chars > limits.argument_chars:
-            raise ResponseTooLarge("argument_chars", limits.argument_chars)
+                self.add_arguments(len(delta.arguments) + len(delta.name or ""))
+
+    def add_text(self, chars: int) -> None:
+        self._text_chars += chars
+        if self._text_chars > self.limits.text_chars:
+            raise ResponseTooLarge("text_chars", self.limits.text_chars)
+
+    def add_reasoning(self, chars: int) -> None:
+        self._reasoning_chars += chars
+        if self._reasoning_chars > self.limits.reasoning_chars:
+            raise ResponseTooLarge("reasoning_chars", self.limits.reasoning_chars)
+
+    def add_arguments(self, chars: int) -> None:
+        self._argument_chars += chars
+        if self._argument_chars > self.limits.argument_chars:
+            raise ResponseTooLarge("argument_chars", self.limits.argument_chars)
 
 
 class _StreamReader:
     """Reads the output of one attempt."""
 
-    def __init__(self, source: Source, sizes: _SizeCounter) -> None:
+    def __init__(self, source: Source, sizes: SizeCounter) -> None:
         self._dialect = source.dialect
         self._framer: Framer = source.dialect.framer(sizes.limits.frame_bytes)
         self._joins_surrogates = False
-        self._sizes = sizes
-        self._markup_filters = make_markup_filters(source.guards)
+        self.sizes = sizes
+        self._markup_filters = make_markup_filters(source.guards) if source.guards else []
         self.decoder = source.dialect.decoder()
         self.has_markup = bool(self._markup_filters)
         """Whether deltas have to pass `filter_markup`."""
 
     def read_frames(self, chunk: bytes) -> list[Frame]:
         """Return the frames that this chunk completes."""
-        self._sizes.add_bytes(len(chunk))
+        self.sizes.add_bytes(len(chunk))
         # `find`: for `in`, CPython 3.11 first makes an error that a number was expected.
         if not self._joins_surrogates and (chunk.find(b"\\u") >= 0 or chunk[-1:] == b"\\"):
             self._framer = SurrogateJoiner(self._framer)
@@ -524,7 +558,7 @@ class _StreamReader:
     def finish(self) -> list[Delta]:
         """End the stream: return the last deltas, and those that the filters held back."""
         last = self.decoder.close()
-        self._sizes.add(last)
+        self.sizes.add(last)
         deltas = [*self.filter_markup(last)]
         held_back: list[Delta] = []
         for each in self._markup_filters:
@@ -534,10 +568,10 @@ class _StreamReader:
     def read_whole(self, body: bytes) -> list[Delta]:
         """Return the deltas of a body that is not streamed."""
         decoded = self._dialect.decode(body)
-        self._sizes.add(decoded)
+        self.sizes.add(decoded)
         return filter_whole_answer(decoded, self._markup_filters)
 
 
 _IDLE = Phase.IDLE
 _TEXTUAL = Text | Reasoning | Refusal
-_MESSAGE_TEXT = (Text, Refusal)
+_PIECES = (Text, Reasoning, ToolCall)

@@ -105,6 +105,9 @@ class WebSearchFilter(DeltaFilter):
             self._round.finish.feed(delta)
         return [delta]
 
+    def passes(self, delta: Delta) -> bool:
+        return not isinstance(delta, ToolCall) or delta.index in self._round.watcher.passed
+
     def _feed_call(self, delta: ToolCall) -> list[Delta]:
         watcher = self._round.watcher
         if delta.index in watcher.passed:

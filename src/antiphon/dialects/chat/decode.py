@@ -7,7 +7,7 @@ anything unknown is an `Extra`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 from msgspec import Struct
@@ -22,6 +22,7 @@ from antiphon.core.deltas import (
     Refusal,
     Start,
     Text,
+    ToolCall,
 )
 from antiphon.core.faults.classify import classify, classify_document
 from antiphon.dialects.chat.reasoning_state import DETAILS, SIGNATURE
@@ -39,6 +40,10 @@ from antiphon.framing.sse import Frame
 
 # Members are `Any` where some server sends another type than the documented one: an unexpected
 # type in one member must not fail the whole chunk.
+
+
+_Nothing: TypeAlias = Literal["", None]
+_NoList: TypeAlias = tuple[()] | None
 
 
 class _Function(Struct):
@@ -95,6 +100,59 @@ class _Chunk(Struct):
     service_tier: Any = None
 
 
+class _PlainFunction(Struct, gc=False):
+    arguments: str
+    name: None = None
+
+
+class _PlainCall(Struct, gc=False):
+    index: int
+    function: _PlainFunction
+    id: None = None
+    custom: None = None
+    extra_content: None = None
+
+
+class _PlainDelta(Struct, gc=False):
+    content: str | None = None
+    reasoning_content: str | None = None
+    reasoning: str | None = None
+    reasoning_details: _NoList = None
+    refusal: _Nothing = None
+    tool_calls: list[_PlainCall] | None = None
+    function_call: None = None
+    annotations: _NoList = None
+    extra_content: None = None
+    audio: None = None
+    images: _NoList = None
+    executed_tools: _NoList = None
+
+
+class _PlainChoice(Struct, gc=False):
+    delta: _PlainDelta
+    index: Literal[0] = 0
+    finish_reason: _Nothing = None
+    logprobs: None = None
+    usage: None = None
+    error: None = None
+
+
+class _PlainChunk(Struct, gc=False):
+    """A chunk that has one piece of one choice, and nothing else that is read: every other member
+    of `_Chunk` is absent or empty. Nearly all chunks of a stream are like this."""
+
+    choices: list[_PlainChoice]
+    service_tier: Any = None
+    usage: None = None
+    error: None = None
+    x_groq: None = None
+    base_resp: None = None
+    citations: _NoList = None
+    search_results: _NoList = None
+    web_search: _NoList = None
+
+
+_decode_plain = msgspec.json.Decoder(_PlainChunk).decode
 _decode_chunk = msgspec.json.Decoder(_Chunk).decode
 _decode_document = msgspec.json.Decoder().decode
 _EMPTY_MESSAGE = _Message()
@@ -113,6 +171,10 @@ class ChatDecoder:
         self._finished = False
         self._has_output = False
         self._service_tier: Any = None
+        self._expects_plain = False
+        """Whether the last chunk was one piece of output, so that the next may be plain."""
+        self._plain_failed = False
+        """Whether this server's chunks are never plain, though they have one piece of output."""
         self.ended = False
         """The provider has marked the end of the stream; nothing more will come."""
 
@@ -120,10 +182,45 @@ class ChatDecoder:
         data = frame.data
         if data == b"[DONE]":
             return self._done()
+        if self._expects_plain and (piece := self._plain_piece(data)) is not None:
+            return [piece]
         try:
-            return self._chunk_deltas(_decode_chunk(data), data)
+            deltas = self._chunk_deltas(_decode_chunk(data), data)
         except UNREADABLE:
-            return self._feed_broken(data)
+            deltas = self._feed_broken(data)
+        self._note_piece(deltas)
+        return deltas
+
+    def _plain_piece(self, data: bytes) -> Delta | None:
+        """Decode a chunk that continues the output with one piece; None if it may be anything else.
+
+        The long way, `_chunk_deltas`, gives the same delta. It is not faster to parse less: what is
+        saved is to ask for each member that is not there."""
+        try:
+            chunk = _decode_plain(data)
+        except UNREADABLE:
+            return None
+        if len(chunk.choices) != 1 or chunk.service_tier != self._service_tier:
+            return None
+        delta = chunk.choices[0].delta
+        text = delta.content
+        reasoning = delta.reasoning_content or delta.reasoning
+        calls = delta.tool_calls
+        if text and not (reasoning or calls):
+            return Text(text)
+        if reasoning and not (text or calls):
+            return Reasoning(reasoning)
+        if calls and len(calls) == 1 and self._sends_tool_calls and not (text or reasoning):
+            assert self._calls is not None
+            return self._calls.continue_call(calls[0].index, calls[0].function.arguments)
+        return None
+
+    def _note_piece(self, deltas: list[Delta]) -> None:
+        """Decide how the next chunk is decoded, by one that took the long way. A server whose
+        pieces are not plain, because it adds to each of them, is not tried again and again."""
+        is_piece = len(deltas) == 1 and _is_piece(deltas[0])
+        self._plain_failed = self._plain_failed or (is_piece and self._expects_plain)
+        self._expects_plain = is_piece and not self._plain_failed
 
     def _feed_broken(self, data: bytes) -> list[Delta]:
         """Decode a frame that is not valid JSON, after a repair."""
@@ -147,7 +244,7 @@ class ChatDecoder:
         deltas: list[Delta] = []
         if not self._started and (chunk.model or chunk.choices):
             self._started = True
-            deltas.append(Start(nonempty_string(chunk.model), nonempty_string(chunk.id)))
+            deltas.append(_start(chunk))
         if chunk.service_tier != self._service_tier:
             deltas += self._report_service_tier(chunk.service_tier)
         if chunk.usage or chunk.x_groq:
@@ -210,6 +307,20 @@ class ChatDecoder:
             yield self._calls.feed(fragment)
 
 
+def _start(chunk: _Chunk) -> Start:
+    """Who answers, as far as a chunk says so."""
+    model = chunk.model if isinstance(chunk.model, str) else None
+    response_id = chunk.id if isinstance(chunk.id, str) else None
+    return Start(model or None, response_id or None)
+
+
+def _is_piece(delta: Delta) -> bool:
+    """Whether a delta is nothing but a piece of output: a call has begun before."""
+    if isinstance(delta, ToolCall):
+        return not (delta.call_id or delta.name)
+    return isinstance(delta, Text | Reasoning)
+
+
 def decode(body: bytes) -> list[Delta]:
     """Decode a whole answer, its items in the order reasoning, tool calls, message."""
     try:
@@ -219,7 +330,7 @@ def decode(body: bytes) -> list[Delta]:
 
 
 def _decode_whole(chunk: _Chunk, body: bytes) -> list[Delta]:
-    deltas: list[Delta] = [Start(nonempty_string(chunk.model), nonempty_string(chunk.id))]
+    deltas: list[Delta] = [_start(chunk)]
     deltas += read_service_tier(chunk.service_tier)
     deltas += _chunk_usage(chunk)
     deltas += _cite_search_results(chunk, SearchResults())

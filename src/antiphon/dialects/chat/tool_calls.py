@@ -65,6 +65,15 @@ class CallTracker:
             call.position, fragment.call_id, fragment.name, fragment.arguments, fragment.kind
         )
 
+    def continue_call(self, index: int, arguments: str) -> ToolCall | None:
+        """`feed` of a fragment without an id and a name; None if no call has this index."""
+        calls = self._by_index.get(index)
+        if not calls:
+            return None
+        call = self._latest = calls[-1]
+        call.unscanned.append(arguments)
+        return ToolCall(call.position, None, None, arguments)
+
     def _start(self, fragment: CallFragment) -> _TrackedCall:
         call = _TrackedCall(len(self._calls))
         self._calls.append(call)

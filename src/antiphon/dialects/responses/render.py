@@ -7,13 +7,20 @@ itself does.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, lru_cache
 
 import msgspec
 
 from antiphon.core.client_profile import Profile, keepalive_as_comment
 from antiphon.core.diagnostic import Diagnostic
-from antiphon.core.events import Event, HostedToolEvent, Keepalive
+from antiphon.core.events import (
+    ArgumentsDelta,
+    Event,
+    HostedToolEvent,
+    Keepalive,
+    ReasoningDelta,
+    TextDelta,
+)
 from antiphon.core.items import Document
 from antiphon.core.request import Request
 from antiphon.dialects.client_dialect import EventBatch
@@ -100,15 +107,34 @@ def _without_padding(event: Event) -> Event:
 
 
 def _encode_frames(events: Sequence[msgspec.Struct], number: int) -> bytes:
-    pieces: list[bytes] = []
-    for event in events:
-        if type(event) is HostedToolEvent:
-            pieces.append(_encode_hosted(event, number))
-        else:
-            prefix, length = _frame_prefix(type(event))
-            pieces.append(b"%b%d%b\n\n" % (prefix, number, _encode(event)[length:]))
-        number += 1
-    return b"".join(pieces)
+    return b"".join([_encode_frame(event, each) for each, event in enumerate(events, number)])
+
+
+def _encode_frame(event: msgspec.Struct, number: int) -> bytes:
+    """Encode one event. Of a piece of an item only the text is new: the rest of its frame is
+    encoded once per item."""
+    if isinstance(event, TextDelta) and not event.logprobs:
+        place = event.item_id, event.output_index, event.content_index
+        return _piece_template(TextDelta, place) % (number, _encode(event.delta))
+    if isinstance(event, ReasoningDelta):
+        place = event.item_id, event.output_index, event.content_index
+        return _piece_template(ReasoningDelta, place) % (number, _encode(event.delta))
+    if isinstance(event, ArgumentsDelta):
+        item = event.item_id, event.output_index
+        return _piece_template(ArgumentsDelta, item) % (number, _encode(event.delta))
+    if isinstance(event, HostedToolEvent):
+        return _encode_hosted(event, number)
+    prefix, length = _frame_prefix(type(event))
+    return b"%b%d%b\n\n" % (prefix, number, _encode(event)[length:])
+
+
+@lru_cache(maxsize=1024)
+def _piece_template(kind: type[msgspec.Struct], place: tuple[str | int, ...]) -> bytes:
+    """The frame of a piece of the item at this place, as a format of its number and its text."""
+    prefix, length = _frame_prefix(kind)
+    before, _, after = _encode(kind(*place, ""))[length:].rpartition(b'"delta":""')
+    parts = [each.replace(b"%", b"%%") for each in (prefix, before, after)]
+    return b'%b%%d%b"delta":%%b%b\n\n' % tuple(parts)
 
 
 def encode_event(event: msgspec.Struct, sequence_number: int) -> bytes:

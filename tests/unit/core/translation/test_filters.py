@@ -4,11 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from antiphon.core.deltas import Delta, Text
+from antiphon.core.client_profile import OTHER
+from antiphon.core.compaction.filters import CompactedContextFilter
+from antiphon.core.deltas import Delta, Reasoning, Refusal, Text, ToolCall
 from antiphon.core.diagnostic import Code, Diagnostic, ignored
 from antiphon.core.filters.filter import DeltaFilter, FollowUp, RoundEnd, RoundWish
+from antiphon.core.filters.simple_filters import (
+    EmptyAnswerFilter,
+    ReasoningSummaryFilter,
+    RefusalTextFilter,
+    SingleCallFilter,
+)
+from antiphon.core.freeform.filter import FreeformInputFilter
 from antiphon.core.history.steps import MessageStep, TextPart
 from antiphon.core.tools.declaration import ToolChoice
+from antiphon.core.tools.identity import ToolIdentityMap
 from antiphon.core.translation.filters import FilterChain
 from antiphon.core.web_search.filter import SearchWish
 from antiphon.core.web_search.rules import SearchRules
@@ -152,3 +162,28 @@ def test_diagnostics_of_all_filters_are_taken_once() -> None:
         chain.close()
         assert [note.code for note in diagnostics] == [Code.ANSWER_EMPTY] * 2
     assert (first.diagnostics, second.diagnostics) == ((), ())
+
+
+def test_a_filter_says_which_pieces_need_not_be_fed_to_it() -> None:
+    compacted = CompactedContextFilter({})
+    single = SingleCallFilter()
+    single.feed(ToolCall(3, "x"))
+    empty = EmptyAnswerFilter()
+    table: list[tuple[DeltaFilter, Delta, bool]] = [
+        (empty, Reasoning("a"), True),
+        (empty, Text("a"), False),
+        (ReasoningSummaryFilter(), Text("a"), True),
+        (ReasoningSummaryFilter(), Reasoning("a"), False),
+        (RefusalTextFilter(OTHER), Text("a"), True),
+        (RefusalTextFilter(OTHER), Refusal("a"), False),
+        (single, Text("a"), True),
+        (single, ToolCall(3), True),
+        (single, ToolCall(4), False),
+        (compacted, Text("a"), False),
+        (FreeformInputFilter(ToolIdentityMap()), Text("a"), True),
+        (FreeformInputFilter(ToolIdentityMap()), ToolCall(0), False),
+    ]
+    for subject, delta, passes in table:
+        assert subject.passes(delta) is passes, (type(subject).__name__, delta)
+    compacted.feed(Text("a"))
+    assert compacted.passes(Text("a"))

@@ -18,7 +18,8 @@ from antiphon.core.stream.source import Source
 from antiphon.core.structured_output.contract import OutputContract
 from antiphon.core.structured_output.filter import StructuredOutputFilter
 from antiphon.core.tools.declaration import ToolChoice
-from antiphon.core.translation.translation import Ended, Reading, Round, Translation
+from antiphon.core.translation.next_step import Ended, Reading, Round
+from antiphon.core.translation.translation import Translation
 from antiphon.framing.limits import ResponseLimits
 from tests.support.machines import Document, ScriptedDecoder, ScriptedDialect, documents, machine
 from tests.support.stream_validator import check

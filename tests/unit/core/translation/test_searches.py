@@ -13,7 +13,8 @@ from antiphon.core.stream.source import Source
 from antiphon.core.structured_output.contract import OutputContract
 from antiphon.core.tools.declaration import ToolChoice
 from antiphon.core.tools.identity import ToolIdentity, ToolIdentityMap
-from antiphon.core.translation.translation import Round, Search, Translation, make_translation
+from antiphon.core.translation.next_step import Round, Search
+from antiphon.core.translation.translation import Translation, make_translation
 from antiphon.core.web_search.filter import WebSearchFilter
 from antiphon.core.web_search.rules import SearchRules
 from antiphon.core.web_search.search_call import SearchOutcome

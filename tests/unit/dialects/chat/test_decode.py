@@ -358,3 +358,47 @@ def test_an_unknown_member_that_cannot_be_decoded_is_a_failure() -> None:
     data = b'{"number": ' + b"1" * 5000 + b"}"
     for deltas in (feed(data), decode(data)):
         assert isinstance(deltas[-1], Failure)
+
+
+# Chunks that are one piece of the output
+
+
+def piece(**message: Any) -> dict[str, Any]:
+    return {"choices": [{"index": 0, "delta": message}]}
+
+
+def arguments_of(index: int, text: str, **more: Any) -> dict[str, Any]:
+    return piece(tool_calls=[{"index": index, "function": {"arguments": text}, **more}])
+
+
+@table(
+    ("chunks", "expected"),
+    [
+        ([piece(content="a"), piece(content="b")], [Text("a"), Text("b")]),
+        ([piece(content="a"), piece(reasoning="b")], [Text("a"), Reasoning("b")]),
+        ([piece(content="a"), piece(content="b") | {"service_tier": "flex"}], None),
+        ([piece(content="a"), piece(content=""), piece(content="c")], [Text("a"), Text("c")]),
+        ([piece(content="a"), piece(content="b", refusal=1), piece(content="c")], None),
+        (
+            [arguments_of(0, "", id="x"), arguments_of(0, "1"), arguments_of(0, "2")],
+            [ToolCall(0, "x"), ToolCall(0, None, None, "1"), ToolCall(0, None, None, "2")],
+        ),
+        (
+            [arguments_of(0, "", id="x"), arguments_of(0, "1"), arguments_of(1, "2")],
+            [ToolCall(0, "x"), ToolCall(0, None, None, "1"), ToolCall(1, None, None, "2")],
+        ),
+    ],
+)
+def test_a_piece_after_a_piece_is_decoded_as_one_alone(
+    chunks: list[dict[str, Any]], expected: list[Delta] | None
+) -> None:
+    """`None`: as a decoder that never saw a piece before gives it."""
+
+    class LongWay(ChatDecoder):
+        def _plain_piece(self, data: bytes) -> Delta | None:
+            return None
+
+    chunks = [piece(role="assistant"), *chunks]  # the first one says who answers
+    deltas = feed(*chunks)
+    assert deltas == feed(*chunks, decoder=LongWay())
+    assert expected is None or deltas == expected

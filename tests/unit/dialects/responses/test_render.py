@@ -5,7 +5,13 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from antiphon.core.events import HostedToolEvent
+from antiphon.core.events import (
+    ArgumentsDelta,
+    Event,
+    HostedToolEvent,
+    ReasoningDelta,
+    TextDelta,
+)
 from antiphon.dialects.client_dialect import EventBatch
 from antiphon.dialects.responses.render import (
     DONE,
@@ -113,3 +119,23 @@ def test_event_to_dict_gives_what_a_client_parses() -> None:
     assert document == msgspec.json.decode(read(SSEEncoder().feed([event]))[0].data)
     assert list(document) == ["type", "sequence_number", "text", "marks"]
     assert event_to_dict(Bare(), 7) == {"type": "test.bare", "sequence_number": 7}
+
+
+def test_pieces_of_different_parts_and_items_keep_their_places_and_their_text() -> None:
+    events: list[Event] = [
+        TextDelta("msg_1", 0, 0, "a"),
+        TextDelta("msg_1", 0, 1, "b"),
+        TextDelta("msg_1", 2, 0, '"delta":""'),
+        TextDelta("100%d", 0, 0, "%b %"),
+        TextDelta("msg_1", 0, 0, "c", ({"token": "c"},)),
+        ReasoningDelta("rs_1", 0, 0, "d"),
+        ReasoningDelta("rs_1", 0, 1, "é\n"),
+        ArgumentsDelta("fc_1", 1, "{}"),
+        ArgumentsDelta("fc_1", 2, "{}"),
+    ]
+    expected = [
+        b"event: %b\ndata: %b\n\n"
+        % (str(event.__struct_config__.tag).encode(), encode_document(event, number))
+        for number, event in enumerate(events, 7)
+    ]
+    assert render_batch(EventBatch(7, events)) == b"".join(expected)
