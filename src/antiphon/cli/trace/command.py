@@ -216,8 +216,11 @@ def run_resend(args: argparse.Namespace) -> int:
     from antiphon.cli.trace.resend import resend  # imports the engine, which takes a while
 
     client = (detail.request and detail.request.client) or ""
-    config = load_config_or_default(args.config)
-    return resend(config, recorded.blob, client, args.model, read_detail_result(detail))
+    format = (detail.request and detail.request.format) or "responses"
+    before = read_detail_result(detail)
+    return resend(
+        load_config_or_default(args.config), recorded.blob, client, format, args.model, before
+    )
 
 
 def run_report(args: argparse.Namespace) -> int:

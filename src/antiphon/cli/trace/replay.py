@@ -12,7 +12,7 @@ import argparse
 import os
 from collections.abc import Sequence
 from itertools import zip_longest
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -24,6 +24,7 @@ from antiphon.core.client_profile import resolve_profile
 from antiphon.core.items import Document
 from antiphon.errors import InvalidRequest
 from antiphon.framing.sse import SSEDecoder
+from antiphon.library.formats import Format
 from antiphon.library.replay import replay
 from antiphon.providers.registry import build_providers
 from antiphon.store.trace.reader import TraceDetail
@@ -76,6 +77,7 @@ def _translate(
         request=msgspec.json.decode(asked.blob, type=dict),
         capabilities=_find_capabilities(args, finish),
         client=resolve_profile("", request.software if request else "", {}).name,
+        format=cast(Format, (request and request.format) or "responses"),
     )
 
 

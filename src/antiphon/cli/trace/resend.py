@@ -16,10 +16,10 @@ from antiphon.config import Config
 from antiphon.core.events import Event, TextDelta
 from antiphon.core.request import Request
 from antiphon.core.response import Response
-from antiphon.dialects.responses.parse import parse_request
 from antiphon.engine.engine import Engine
 from antiphon.engine.services import Caller
 from antiphon.errors import UpstreamError
+from antiphon.library.formats import find_format
 from antiphon.observe.result import Result, make_result
 from antiphon.server.body import decode_body
 from antiphon.server.wiring import open_engine
@@ -28,27 +28,34 @@ from antiphon.stages.stage import terminal
 
 
 def resend(
-    config: Config, body: bytes, client: str, model: str | None, before: Result | None = None
+    config: Config,
+    body: bytes,
+    client: str,
+    format: str,
+    model: str | None,
+    before: Result | None = None,
 ) -> int:
-    """Send a request again and write its response: text, calls, tokens and what differs from
-    `before` on a terminal, JSON in a pipe. It has a row of its own in the trace, and counts towards
-    the limits of the client."""
+    """Send a request of a client's format again and write its response: text, calls, tokens and
+    what differs from `before` on a terminal, JSON in a pipe. It has a row of its own in the trace,
+    and counts towards the limits of the client."""
     document: dict[str, Any] = {**msgspec.json.decode(body), "stream": True}
     if model is not None:
         document["model"] = model
-    return asyncio.run(_resend(config, document, client, before))
+    return asyncio.run(_resend(config, document, client, format, before))
 
 
 async def _resend(
-    config: Config, document: dict[str, Any], client: str, before: Result | None
+    config: Config, document: dict[str, Any], client: str, format: str, before: Result | None
 ) -> int:
     async with open_engine(config, os.environ, lambda entry: None) as engine:
         request_id = engine.services.runtime.new_id("req")
         if is_terminal():
             make_console().print(Text(f"{document['model']} · {request_id}", style="dim"))
-        request = parse_request(decode_body(msgspec.json.encode(document)))
+        dialect = find_format(format)
+        request = dialect.parse(decode_body(msgspec.json.encode(document)))
+        caller = Caller(client, request_id, dialect=None if format == "responses" else dialect)
         try:
-            response = await _read_response(engine, request, Caller(client, request_id))
+            response = await _read_response(engine, request, caller)
         except UpstreamError as error:
             print_error(printable(error.description))
             return 1
