@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -10,7 +11,7 @@ from playwright.async_api import expect
 
 from tests.support.gateways import Running
 from tests.support.pages.sample_gateway import TOOL, act, sample_gateway
-from tests.support.pages.watched import BrowserTabs
+from tests.support.pages.watched import PATIENCE_MS, BrowserTabs
 
 MODEL = "deepseek/deepseek-v4-pro"
 HEADERS = {"session-id": "0199-codex"}
@@ -32,7 +33,18 @@ async def gateway(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Run
             url = f"{gateway.base_url}/responses"
             async with gateway.client.post(url, json=body, headers=HEADERS) as response:
                 await response.read()
+                await wait_for_end(gateway, response.headers["x-request-id"])
         yield gateway
+
+
+async def wait_for_end(gateway: Running, id: str) -> None:
+    """Wait until the trace has the end of a request: the list of sessions is not live."""
+    url = f"{gateway.base_url.removesuffix('/v1')}/ui/api/requests/{id}"
+    async with asyncio.timeout(PATIENCE_MS / 1000):
+        while True:
+            async with gateway.client.get(url) as response:
+                if "finish" in await response.json():
+                    return
 
 
 async def test_a_session_is_one_row_that_reads_as_a_conversation(
