@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -21,16 +22,17 @@ MESSAGES = {
     "stream": True,
     "messages": [{"role": "user", "content": "hi"}],
 }
-USER = '{"device_id": "d", "account_uuid": "", "session_id": "a-session"}'
+SESSION = "6f1c8a5e-2b7d-4c1a-9e3f-0a1b2c3d4e5f"  # as agents name them
+USER = json.dumps({"device_id": "d", "account_uuid": "", "session_id": SESSION})
 KEYS = [f"sk-{number}" for number in range(8)]
 
 NAMED: Mapping[str, tuple[str, dict[str, Any], dict[str, str]]] = {
-    "Claude Code": ("messages", MESSAGES, {"x-claude-code-session-id": "a-session"}),
+    "Claude Code": ("messages", MESSAGES, {"x-claude-code-session-id": SESSION}),
     "metadata": ("messages", {**MESSAGES, "metadata": {"user_id": USER}}, {}),
-    "Codex": ("responses", RESPONSES, {"session-id": "a-session"}),
-    "older Codex": ("responses", RESPONSES, {"session_id": "a-session"}),
-    "cache key": ("responses", {**RESPONSES, "prompt_cache_key": "a-session"}, {}),
-    "opencode": ("chat/completions", MESSAGES, {"x-session-id": "a-session"}),
+    "Codex": ("responses", RESPONSES, {"session-id": SESSION}),
+    "older Codex": ("responses", RESPONSES, {"session_id": SESSION}),
+    "cache key": ("responses", {**RESPONSES, "prompt_cache_key": SESSION}, {}),
+    "opencode": ("chat/completions", MESSAGES, {"x-session-id": SESSION}),
 }
 
 
@@ -52,8 +54,8 @@ async def test_a_session_that_the_client_names(tmp_path: Path, name: str) -> Non
             await post(gateway, "responses", {**RESPONSES, "prompt_cache_key": "another"})
     sent = [each.headers["authorization"] for each in server.requests]
     assert len(set(sent[:3])) == 1, "the requests of a session use one key"
-    found = list_summaries(tmp_path / "trace.db", RequestFilter(session="a-session"), limit=9)
-    assert [row.session for row in found] == ["a-session"] * 3
+    found = list_summaries(tmp_path / "trace.db", RequestFilter(session=SESSION), limit=9)
+    assert [row.session for row in found] == [SESSION] * 3
 
 
 async def test_sessions_are_spread_over_the_keys(tmp_path: Path) -> None:

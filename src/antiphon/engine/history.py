@@ -3,6 +3,8 @@ state that is kept of calls, for a client that returns nothing but their ids."""
 
 from __future__ import annotations
 
+import hashlib
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -25,6 +27,17 @@ from antiphon.store.store import Store
 
 _LARGE_ITEMS = 300
 _LARGE_CHARS = 256 * 1024
+
+
+_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+
+
+def name_session(cache_key: str | None) -> str | None:
+    """Return the session that a prompt cache key stands for. The key is a text of the client's own,
+    and the session is logged: only a UUID, as agents send it, is kept as it is."""
+    if not cache_key or _UUID.fullmatch(cache_key):
+        return cache_key or None
+    return f"key-{hashlib.sha256(cache_key.encode()).hexdigest()[:16]}"
 
 
 class History(NamedTuple):
@@ -77,7 +90,7 @@ async def load_history(
     return History(
         [*without_truncated_calls(before), *build_history(chain)],
         is_cut,
-        session=chain[0].response.get("prompt_cache_key") or chain[0].id,
+        session=name_session(chain[0].response.get("prompt_cache_key")) or chain[0].id,
         tools=chain[-1].response.get("tools") or (),
     )
 

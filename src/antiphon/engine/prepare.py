@@ -24,7 +24,13 @@ from antiphon.core.request import Request
 from antiphon.core.response import Response
 from antiphon.dialects.responses.create_response import create_response
 from antiphon.engine.compaction import compact_context
-from antiphon.engine.history import NO_HISTORY, History, load_history, restore_call_states
+from antiphon.engine.history import (
+    NO_HISTORY,
+    History,
+    load_history,
+    name_session,
+    restore_call_states,
+)
 from antiphon.engine.media.image_description import DescribeImages
 from antiphon.engine.media.pdf_text import ReadPDFs
 from antiphon.engine.routing import Router, Target
@@ -93,7 +99,8 @@ class Preparer:
         _, first_plan = planned[0]
         continues_conversation = request.conversation is not None and items
         response = self._create_response(request, first_plan, response_id, created_at)
-        session = caller.session or request.conversation or request.prompt_cache_key
+        cache_session = name_session(request.prompt_cache_key)
+        session = caller.session or request.conversation or cache_session
         prepared = Prepared(
             request=request,
             caller=caller,
