@@ -83,14 +83,14 @@ def _read_events(blob: bytes) -> Iterator[Document]:
         if line.startswith(b"data: {"):
             try:
                 yield msgspec.json.decode(line[6:])
-            except msgspec.DecodeError:  # cut at the limit of the trace
+            except (ValueError, RecursionError):  # cut at the limit of the trace
                 return
 
 
 def _read_whole(blob: bytes) -> Iterator[Document]:
     try:
         response = msgspec.json.decode(blob)
-    except msgspec.DecodeError:  # cut at the limit of the trace
+    except (ValueError, RecursionError):  # cut at the limit of the trace
         return
     yield {"type": "response.completed", "response": response}
 

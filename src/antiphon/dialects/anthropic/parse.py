@@ -251,6 +251,6 @@ def _session_of(user: str) -> str | None:
         return None
     try:
         session = mapping(msgspec.json.decode(user)).get("session_id")
-    except msgspec.DecodeError:
+    except (ValueError, RecursionError):  # no JSON, or no text
         return None
     return session if isinstance(session, str) else None

@@ -67,7 +67,7 @@ def read_call_id(text: str) -> CallKey:
         if prefix == _WITH_STATE:
             content = zlib.decompressobj().decompress(content, _MAX_CONTENT_BYTES)
         return _decode(content)
-    except (ValueError, zlib.error, msgspec.MsgspecError):
+    except (ValueError, zlib.error, RecursionError):
         return CallKey(text)
 
 

@@ -25,6 +25,7 @@ _MAX_BYTES = 16 * 1024 * 1024
 _MAX_MODELS = 2000
 _MAX_DESCRIBED = 64  # models of an Ollama server that are asked for one by one
 _MAX_NAME = 200
+_UNREADABLE = (ValueError, RecursionError)  # of a body that is no JSON, or nested too deeply
 
 
 class _ListFormat(NamedTuple):
@@ -112,7 +113,7 @@ def read_entries(field: str, name: str, body: bytes) -> dict[str, Mapping[str, A
     """Read the entries of a list by name; those without a usable name are left out."""
     try:
         document: Any = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except _UNREADABLE as error:
         raise DiscoveryError("the list of models is not JSON") from error
     entries = document.get(field) if isinstance(document, dict) else None
     if not isinstance(entries, list):
@@ -186,7 +187,7 @@ async def _show_ollama(
     try:
         url = provider.request_url(outbound)
         document = msgspec.json.decode(await _ask(session, provider, "POST", url, outbound))
-    except (DiscoveryError, msgspec.DecodeError, UnicodeDecodeError):
+    except (DiscoveryError, *_UNREADABLE):
         return ModelConfig()  # the list names it: it is offered with the capabilities of its data
     return _read_ollama(document, provider, name) if isinstance(document, dict) else ModelConfig()
 

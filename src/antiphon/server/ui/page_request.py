@@ -58,11 +58,21 @@ class PageRequest:
         http = self.exchange.http
         if http.headers.get("content-type", "").partition(";")[0] != "application/json":
             raise InvalidRequest("The content type must be application/json.", status=415)
-        pieces: list[bytes] = []
-        await http.read_body(pieces.append)
+        body = bytearray()
+
+        def feed(piece: bytes) -> None:
+            if len(body) + len(piece) > _MAX_BODY:
+                raise InvalidRequest(
+                    f"The request body has more than {_MAX_BODY} bytes: the page never sends more.",
+                    code="request_too_large",
+                    status=413,
+                )
+            body.extend(piece)
+
+        await http.read_body(feed)
         try:
-            document = msgspec.json.decode(b"".join(pieces)[:_MAX_BODY])
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            document = msgspec.json.decode(body)
+        except (ValueError, RecursionError) as error:
             raise InvalidRequest("The request body is not valid JSON.") from error
         if not isinstance(document, dict):
             raise InvalidRequest("The request body must be a JSON object.")

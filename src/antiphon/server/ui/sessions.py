@@ -83,7 +83,7 @@ def _describe_turn(request_id: str, detail: TraceDetail, *, is_first: bool) -> d
 def _read_input(body: bytes, *, is_first: bool) -> dict[str, Any] | None:
     try:
         document = msgspec.json.decode(body)
-    except msgspec.DecodeError:
+    except (ValueError, RecursionError):
         return None
     return trim_input(document, is_first=is_first) if isinstance(document, dict) else None
 

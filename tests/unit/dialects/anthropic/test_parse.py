@@ -101,6 +101,8 @@ def test_betas_are_read_from_the_header() -> None:
         ({}, json.dumps({"device_id": "d", "session_id": "s2"}), "s2"),
         ({}, json.dumps({"session_id": 7}), None),
         ({}, "{broken", None),
+        ({}, '{"a":' + "[" * 5000, None),
+        ({}, '{"session_id": "\ud800"}', None),
         ({}, "user-1", None),
         ({}, None, None),
     ],

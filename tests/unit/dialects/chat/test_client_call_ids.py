@@ -68,6 +68,7 @@ def test_sealed_state_in_an_id_comes_back_and_the_id_has_at_most_one_kilobyte() 
         "call_apsAAAA",
         write_call_id("call_0", ITEM, SealedStates(("ap2.xyz",)))[:-14],
         "call_aps" + base64.urlsafe_b64encode(zlib.compress(b"[" + b" " * 10**6)).decode(),
+        "call_ap1" + base64.urlsafe_b64encode(b'["c","i",[[],[]],' + b"[" * 4000).decode(),
     ],
 )
 def test_an_id_that_is_not_ours_or_damaged_stays_as_it_is(text: str) -> None:

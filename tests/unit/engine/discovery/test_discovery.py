@@ -60,7 +60,12 @@ def test_entries_that_are_no_models_are_left_out() -> None:
 
 @pytest.mark.parametrize(
     ("body", "reason"),
-    [(b"<html>", "not JSON"), (b"[]", "no `data`"), (b'{"data": {}}', "no `data`")],
+    [
+        (b"<html>", "not JSON"),
+        (b"[]", "no `data`"),
+        (b'{"data": {}}', "no `data`"),
+        (b"[" * 5000, "not JSON"),
+    ],
 )
 def test_a_body_that_is_no_list_is_an_error(body: bytes, reason: str) -> None:
     with pytest.raises(DiscoveryError, match=reason):

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from antiphon.server.http import HTTPRequest
 from tests.support.applications import error_of, open_application
 from tests.support.pages.api import ask, ask_json, traced_application
+from tests.support.tables import table
 from tests.support.traces import request
 
 
@@ -32,11 +35,32 @@ async def test_a_body_that_is_no_json_object_is_refused(
     assert (response.status, error_of(response)["message"]) == (status, message)
 
 
-async def test_a_body_that_is_no_json_is_refused() -> None:
+@table("body", [b"{", b'{"key": ' + b"[" * 5000, b'{"key": "\xff"}'])
+async def test_a_body_that_is_no_json_is_refused(body: bytes) -> None:
     headers = {"host": "localhost", "content-type": "application/json"}
     async with open_application() as opened:
-        response = await opened.request("POST", "/ui/api/session", b"{", headers)
-    assert error_of(response)["message"] == "The request body is not valid JSON."
+        response = await opened.request("POST", "/ui/api/session", body, headers)
+    assert (response.status, error_of(response)["message"]) == (
+        400,
+        "The request body is not valid JSON.",
+    )
+
+
+async def test_a_long_body_is_refused_before_all_of_it_was_read() -> None:
+    """Everybody who reaches the port can send one: signing in needs no key yet."""
+    taken = 0
+
+    async def send_without_end(feed: Callable[[bytes], None]) -> None:
+        nonlocal taken
+        while taken < 10**8:
+            feed(bytes(2**16))
+            taken += 2**16
+
+    headers = {"host": "localhost", "content-type": "application/json"}
+    http = HTTPRequest("POST", "/ui/api/session", headers, "127.0.0.1", send_without_end)
+    async with open_application() as opened:
+        response = await opened.application.handle(http)
+    assert (response.status, taken) == (413, 2**16)
 
 
 async def test_without_a_trace_lists_are_empty_and_say_so(tmp_path: Path) -> None:
