@@ -3,13 +3,16 @@
 Tried in this order: an alias; `provider/model`; an alias with `*` in it, such as `claude-*`; a
 model that a provider lists by this name, the default provider's first; the alias `*`; the default
 provider, for a name without a slash. `VIA` may stand before any name.
+
+A server that was only found on this machine is any program that listens at a usual port: it gets no
+name that the alias `*` or a chosen provider has.
 """
 
 from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
 
@@ -63,10 +66,12 @@ class Router:
         fallbacks: Mapping[str, Sequence[str]] = MappingProxyType({}),
         *,
         discovers: bool = True,
+        found: Collection[str] = (),
     ) -> None:
         """Without `default_provider`, the first provider is the default. `discovers`: an API key in
-        the environment enables its provider."""
+        the environment enables its provider. `found`: names of providers that were only found."""
         self._discovers = discovers
+        self._found = {*found} - {default_provider}
         self._fallbacks = fallbacks
         self.providers = providers
         self._aliases = aliases
@@ -147,7 +152,20 @@ class Router:
 
     def _known(self, name: str) -> Target | None:
         alias = self._aliases.get(name) if "*" not in name else None
-        return self.direct(alias or name) or self._matching(name) or self._bare.get(name)
+        return self.direct(alias or name) or self._matching(name) or self._listed(name)
+
+    def _listed(self, name: str) -> Target | None:
+        """Return the target of a model that a provider lists by this name."""
+        target = self._bare.get(name)
+        is_found = target is not None and target.provider.name in self._found
+        return None if is_found and self._is_claimed(name) else target
+
+    def _is_claimed(self, name: str) -> bool:
+        """Whether a name is one for the alias `*`, or for a provider that was chosen: its data have
+        the model, or an older one of the same name."""
+        chosen = (each.spec for each in self.providers.values() if each.name not in self._found)
+        listing = (each for each in chosen if each.models and not each.in_process)
+        return "*" in self._aliases or any(each.knows(name) for each in listing)
 
     def _matching(self, name: str) -> Target | None:
         """Return the target of the first alias with a `*` that a name fits."""
@@ -209,7 +227,14 @@ def inspect_routes(
         problems.append(config.error_at(("default_provider",), problem))
         default = ""
     discovers = config.providers_from_environment
-    router = Router(providers, config.models, default, config.fallbacks, discovers=discovers)
+    router = Router(
+        providers,
+        config.models,
+        default,
+        config.fallbacks,
+        discovers=discovers,
+        found=config.local.keys() - config.providers.keys(),
+    )
     for path, target in list_targets(config):
         if router.direct(target) is None:
             problem = _explain_unknown(target, providers, discovers=discovers)

@@ -67,6 +67,8 @@ class WorkerReloading:
     async def reload(self, process: GatewayProcess) -> Reloaded:
         try:
             config = await asyncio.to_thread(self._load)
+            for host in (config.server.host, process.setup.server.host):
+                reject_open_bind(host, config.server.api_keys)
         except ConfigError as error:
             self._emit(_describe_failure(error))
             raise

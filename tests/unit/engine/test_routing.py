@@ -55,6 +55,33 @@ def test_the_wildcard_takes_what_nothing_else_does() -> None:
     assert resolved(found, "deepseek-v4-pro") == ("deepseek", "deepseek-v4-pro")
 
 
+def test_a_server_that_was_only_found_takes_no_name_from_those_that_were_chosen() -> None:
+    """Any program can listen at a usual port, and list the names that others are asked for."""
+    names = ("deepseek-v4-pro", "deepseek-v4-pro-2027", "gpt-5.5", "qwen3:8b")
+    local = {
+        "ollama": ProviderConfig(
+            kind="ollama",
+            base_url="http://localhost:11434",
+            models={name: ModelConfig() for name in names},
+        )
+    }
+
+    def owners(config: Config, environment: dict[str, str]) -> list[str]:
+        found = router(config, environment)
+        assert resolved(found, "ollama/gpt-5.5") == ("ollama", "gpt-5.5")
+        return [resolved(found, name)[0] for name in names]
+
+    chosen = Config(local=local, default_provider="ollama")
+    assert owners(Config(local=local), {}) == ["ollama"] * 4
+    assert owners(Config(local=local), KEYS) == ["deepseek", "deepseek", "ollama", "ollama"]
+    wildcard = Config(local=local, models={"*": "zhipu/glm-5.2"})
+    assert owners(wildcard, KEYS) == ["deepseek", "zhipu", "zhipu", "zhipu"]
+    assert owners(chosen, KEYS) == ["ollama"] * 4
+    assert (
+        owners(Config(local=local, providers=local, models=wildcard.models), KEYS) == ["ollama"] * 4
+    )
+
+
 def test_without_any_configuration_echo_is_the_default() -> None:
     assert resolved(router(), "echo") == ("echo", "echo")
     assert resolved(router(), "reasoner") == ("echo", "reasoner")

@@ -221,7 +221,7 @@ async def test_metrics_show_the_engine_in_effect() -> None:
 
 
 async def test_a_worker_validates_the_file_and_asks_its_parent() -> None:
-    texts = ["[models\n", ""]
+    texts = ["[models\n", '[server]\nhost = "0.0.0.0"\n', ""]
     asked: list[str] = []
     log: list[Entry] = []
 
@@ -233,6 +233,8 @@ async def test_a_worker_validates_the_file_and_asks_its_parent() -> None:
         worker = WorkerReloading(load, lambda: asked.append("the parent"), log.append)
         with pytest.raises(ConfigError, match=r"team\.toml"):
             await worker.reload(process)
-        assert (asked, [entry.event for entry in log]) == ([], ["config.reload_failed"])
+        with pytest.raises(ConfigError, match="no \\[server\\] api_keys"):
+            await worker.reload(process)
+        assert (asked, [entry.event for entry in log]) == ([], ["config.reload_failed"] * 2)
         reloaded = await worker.reload(process)
     assert (reloaded.file, reloaded.replaces_workers, asked) == ("team.toml", True, ["the parent"])
