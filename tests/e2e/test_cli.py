@@ -110,7 +110,7 @@ def test_a_pipe_that_its_reader_closes_is_no_error(tmp_path: Path) -> None:
 
 
 def test_init_reads_its_answers_from_a_pipe(tmp_path: Path) -> None:
-    done = run(tmp_path, "init", given=b"1\ndeepseek\n\nn\ntyped-secret\n\n\ny\n")
+    done = run(tmp_path, "init", given=b"2\ndeepseek\n\nn\ntyped-secret\n\n\ny\n")
     assert (done.returncode, done.stderr) == (0, b"")
     assert b"typed-secret" not in done.stdout
     assert 'api_keys = ["typed-secret"]' in (tmp_path / "antiphon.toml").read_text()
@@ -228,7 +228,7 @@ def test_no_color_disables_colour_on_a_terminal(args: list[str], tmp_path: Path)
 def test_init_does_not_show_a_typed_key_on_a_terminal(tmp_path: Path) -> None:
     with on_terminal(tmp_path, "init") as terminal:
         terminal.wait_for("1 or 2?")
-        terminal.type("")
+        terminal.type("2")
         terminal.wait_for("Which providers?")
         terminal.type("deepseek")
         terminal.wait_for("Base URL?")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import os
 from collections.abc import Collection
 from pathlib import Path
@@ -51,10 +50,9 @@ def load_config_or_default(
 
 def with_local_servers(config: Config) -> Config:
     """Add the model servers that run on this machine; see `add_local_servers`."""
-    from antiphon.engine.discovery.local_servers import (  # slow: only where the network is used
-        add_local_servers,
-        is_searched,
-    )
+    import asyncio  # slow, like the module below: only where the network is used
+
+    from antiphon.engine.discovery.local_servers import add_local_servers, is_searched
 
     if not is_searched(config, os.environ):
         return config
