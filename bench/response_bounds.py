@@ -221,7 +221,7 @@ async def ask(session: aiohttp.ClientSession, url: str, *, stream: bool) -> str:
     async with session.post(url, json=body) as response:
         text = await response.read()
     failed = "response.failed" if b"response.failed" in text else f"HTTP {response.status}"
-    return failed + (", too large" if b"larger answer" in text else "")
+    return failed + (", too large" if b"larger response" in text else "")
 
 
 async def measure(case: Case) -> Result:

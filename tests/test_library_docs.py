@@ -18,7 +18,7 @@ PROGRAMS = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 PRINTED = [
     "completed Hello\nCount to three 13",
     "",
-    "One answer\nword| by| word|",
+    "One response\nword| by| word|",
     "AuthenticationFailed echo invalid_api_key\ntemperature ",
     "response.created\nresponse.in_progress\n",
     "Hi there end_turn\n",

@@ -115,8 +115,8 @@ class ResponseTooLarge(BridgeError):
 
     def __init__(self, key: str, limit: int) -> None:
         super().__init__(
-            f"The provider's answer is larger than [limits] {key} = {limit} allows; raise it if"
-            " such answers are expected."
+            f"The provider's response is larger than [limits] {key} = {limit} allows; raise it if"
+            " such responses are expected."
         )
 
 

@@ -93,7 +93,7 @@ AFTER_OUTPUT = {
 async def test_a_stream_beyond_a_limit_before_output_is_a_502(tmp_path: Path, case: str) -> None:
     answer, codes = await answer_and_codes(tmp_path, BEFORE_OUTPUT[case], stream=True)
     assert (answer.status, answer.error["code"]) == (502, "server_error")
-    assert "up sent a larger answer than the gateway accepts" in answer.error["message"]
+    assert "up sent a larger response than the gateway accepts" in answer.error["message"]
     assert codes == {"response_too_large"}
 
 
@@ -104,7 +104,7 @@ async def test_a_stream_beyond_a_limit_after_output_fails_with_one_terminal_even
     answer, codes = await answer_and_codes(tmp_path, AFTER_OUTPUT[case], stream=True)
     kinds = [event["type"] for event in answer.events]
     assert [kind for kind in kinds if kind in TERMINALS] == kinds[-1:] == ["response.failed"]
-    assert "larger answer" in answer.error["message"]
+    assert "larger response" in answer.error["message"]
     assert codes == {"response_too_large"}
 
 
@@ -113,7 +113,7 @@ async def test_a_whole_body_beyond_the_limit_is_a_502(tmp_path: Path, stream: bo
     script = repeat(b'{"choices": "', b"x" * 1000, kind="application/json")
     answer, codes = await answer_and_codes(tmp_path, script, stream=stream)
     assert (answer.status, answer.error["code"]) == (502, "server_error")
-    assert "larger answer" in answer.error["message"]
+    assert "larger response" in answer.error["message"]
     assert codes == {"response_too_large"}
 
 

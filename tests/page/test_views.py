@@ -230,7 +230,7 @@ async def test_a_provider_is_tested(tabs: BrowserTabs, sample: Sample) -> None:
     async with tabs.open(sample.gateway, "providers") as page:
         card = page.locator("[data-provider=deepseek]")
         await card.get_by_role("button", name="Test").click()
-        await expect(card.locator(".result")).to_contain_text("Answered after")
+        await expect(card.locator(".result")).to_contain_text("Responded after")
         await card.get_by_role("link", name="See the request").click()
         await expect(page.locator("h1")).to_contain_text("deepseek/deepseek-v4-pro")
 

@@ -82,7 +82,7 @@ async def _probe(engine: Engine, provider: Provider, model: str) -> ProbeResult:
         reason = Redactor(provider.api_keys).redact_text(text)[:_REASON_LENGTH]
     except TimeoutError:
         fault = "timeout · probe"
-        message = f"{name} did not answer within {TIMEOUT_S:g} seconds."
+        message = f"{name} did not respond within {TIMEOUT_S:g} seconds."
     except AntiphonError as error:
         fault = error.code
         message = error.message

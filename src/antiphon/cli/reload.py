@@ -88,7 +88,7 @@ def _post(url: str, document: dict[str, Any]) -> Any:
     except OSError as error:
         reason = getattr(error, "reason", error)
         raise ConfigError(
-            f"no gateway answers at {url}: {reason}. Start it with `antiphon serve`, or name its"
+            f"no gateway responds at {url}: {reason}. Start it with `antiphon serve`, or name its"
             " port with --port."
         ) from error
 
@@ -98,4 +98,4 @@ def _read_error(error: urllib.error.HTTPError, url: str) -> Any:
         reply = msgspec.json.decode(error.read())
         return {"error": {"message": reply["error"]["message"]}}
     except (msgspec.DecodeError, KeyError, TypeError):
-        return {"error": {"message": f"{url} is not a gateway: it answered {error.code}."}}
+        return {"error": {"message": f"{url} is not a gateway: it responded with status {error.code}."}}

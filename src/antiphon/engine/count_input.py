@@ -76,7 +76,7 @@ async def _send_to_counter(
         async with asyncio.timeout(_TIMEOUT_S):
             count = counter.read_count(await _send(services, target, outbound, key))
     except TimeoutError:
-        return f"The token counter for {name} sent no answer within {_TIMEOUT_S:g} seconds"
+        return f"The token counter for {name} sent no response within {_TIMEOUT_S:g} seconds"
     except UpstreamError as error:
         return f"The token counter for {name} failed ({error.fault.type})"
     finally:

@@ -132,12 +132,12 @@ def explain_connection_error(error: Exception) -> str:
     if isinstance(error, aiohttp.ClientSSLError):
         return f"TLS failed ({type(error.os_error).__name__}: {error.os_error.strerror})"
     if isinstance(error, aiohttp.ServerDisconnectedError):
-        return "the provider closed the connection without an answer"
+        return "the provider closed the connection without a response"
     number = _find_error_number(error)
     if number is not None:
         return f"{os.strerror(number).lower()} (errno {number})"
     if isinstance(error, aiohttp.ClientPayloadError):
-        return "the provider closed the connection in the middle of its answer"
+        return "the provider closed the connection in the middle of its response"
     return type(error).__name__
 
 

@@ -111,7 +111,7 @@ _FAULTS: Mapping[str, _Row] = {
     ),
     _K.REDIRECTED: _Row(
         "gateway",
-        "{provider} answered with a redirect, which the gateway never follows",
+        "{provider} responded with a redirect, which the gateway never follows",
         "Check `base_url` in [providers.{provider}].",
     ),
     _T.protocol: _Row("provider", "{provider} sent a response that cannot be parsed", _AGAIN),

@@ -58,7 +58,7 @@ class StoreCheck:
             async with asyncio.timeout(self._timeout_s):
                 await self.store.check()
         except TimeoutError:
-            return f"{self.store.name}: no answer within {self._timeout_s:g} s."
+            return f"{self.store.name}: no response within {self._timeout_s:g} s."
         except StoreError as error:
             return error.message
         return ""

@@ -79,4 +79,4 @@ def test_a_provider_that_does_not_answer_in_time_is_reported(
     monkeypatch.setattr("antiphon.cli.probe.TIMEOUT_S", 0.2)
     result = probe(LAB.format(url=silent_url) + '[models]\na = "lab/m"\n')["lab"]
     assert (result.ok, result.fault) == (False, "timeout · probe")
-    assert result.message == "lab/m did not answer within 0.2 seconds."
+    assert result.message == "lab/m did not respond within 0.2 seconds."

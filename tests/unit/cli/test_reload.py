@@ -74,7 +74,7 @@ def test_no_gateway_is_reported_with_its_address(
     (home / "antiphon.toml").write_text("[server]\nport = 1\n")
     assert main(["reload"]) == 2
     shown = capsys.readouterr().err
-    assert shown.startswith("antiphon: no gateway answers at http://127.0.0.1:1/admin/reload: ")
+    assert shown.startswith("antiphon: no gateway responds at http://127.0.0.1:1/admin/reload: ")
 
 
 @pytest.mark.usefixtures("home")
@@ -106,4 +106,4 @@ def test_another_server_is_not_taken_for_a_gateway(
         Thread(target=server.handle_request).start()
         (home / "antiphon.toml").write_text(f"[server]\nport = {server.server_port}\n")
         assert main(["reload"]) == 1
-    assert "is not a gateway: it answered 404." in capsys.readouterr().err
+    assert "is not a gateway: it responded with status 404." in capsys.readouterr().err

@@ -57,11 +57,11 @@ async def test_a_server_without_tls_is_named() -> None:
     [
         (
             aiohttp.ServerDisconnectedError(),
-            "the provider closed the connection without an answer",
+            "the provider closed the connection without a response",
         ),
         (
             aiohttp.ClientPayloadError("not enough data"),
-            "the provider closed the connection in the middle of its answer",
+            "the provider closed the connection in the middle of its response",
         ),
         (
             ConnectionResetError(104, "Connection reset by peer"),

@@ -91,7 +91,7 @@ def test_a_body_that_is_too_slow_is_a_408_that_names_the_setting() -> None:
 
 
 def test_a_database_that_is_away_is_no_defect_of_the_gateway() -> None:
-    response = reply(StoreUnavailable("postgresql://10.0.0.7/antiphon: no answer within 5 s."))
+    response = reply(StoreUnavailable("postgresql://10.0.0.7/antiphon: no response within 5 s."))
     assert (response.status, response.headers["retry-after"]) == (503, "1")
     assert isinstance(response.body, bytes)
     assert b'"code":"store_unavailable"' in response.body

@@ -70,7 +70,7 @@ async def test_a_store_that_does_not_answer_is_not_available() -> None:
     log: list[Entry] = []
     check = StoreCheck(HangingStore(None, now=lambda: 0), Clock(), log.append, timeout_s=0.0)
     assert not await check.is_available()
-    assert log[0].facts == {"reason": "memory: no answer within 0 s."}
+    assert log[0].facts == {"reason": "memory: no response within 0 s."}
 
 
 async def test_checking_a_file_leaves_it_as_it_was(tmp_path: Path) -> None:

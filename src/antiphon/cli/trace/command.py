@@ -89,8 +89,8 @@ def _add_list(parser: argparse.ArgumentParser) -> None:
 
 def _add_filters(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--client", help="only requests of this client key")
-    parser.add_argument("--model", help="only requests for this model, or answered by it")
-    parser.add_argument("--provider", help="only requests that this provider answered")
+    parser.add_argument("--model", help="only requests for this model, or served by it")
+    parser.add_argument("--provider", help="only requests that this provider served")
     parser.add_argument(
         "--status", help="only this status: completed, incomplete, failed, rejected, running …"
     )

@@ -166,7 +166,7 @@ def _overview_rows(detail: TraceDetail) -> Iterator[tuple[str, Text | str]]:
         yield "stream", "yes" if request.stream else "no"
     finish = detail.finish
     if finish is not None and finish.key_name:
-        name = "last tried" if finish.status == "failed" else "answered by"
+        name = "last tried" if finish.status == "failed" else "served by"
         yield name, f"{finish.provider} ({finish.dialect}, {finish.key_name})"
     yield "status", _format_finish(finish)
     if detail.usage is not None:

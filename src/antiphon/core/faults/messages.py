@@ -42,7 +42,7 @@ _ENGLISH: Mapping[str, str] = {
     "api_error": "{provider} refused the request. See the gateway's log for its reason.",
     "api_error/not_found": "{provider} has no API at the configured address. "
     "Check its base URL in the gateway's configuration.",
-    "api_error/redirected": "{provider} answered with a redirect, which the gateway never follows. "
+    "api_error/redirected": "{provider} responded with a redirect, which the gateway never follows. "
     "Check its base URL in the gateway's configuration.",
     "api_error/tool_use_failed": "{provider} could not parse a tool call that the model wrote. "
     "Send the request again.",
@@ -54,17 +54,17 @@ _ENGLISH: Mapping[str, str] = {
     "api_error/out_of_threads": "The gateway has reached its limit of threads. Send the request "
     "again later, or raise the limit (ulimit -u).",
     "rate_limit": "{provider}'s rate limit was reached. Send fewer requests, or add another key.",
-    "content_blocked": "{provider}'s content filter blocked the request or its answer. "
+    "content_blocked": "{provider}'s content filter blocked the request or the response. "
     "Change the wording and send it again.",
-    "timeout": "{provider} took too long to answer. Send the request again.",
+    "timeout": "{provider} took too long to respond. Send the request again.",
     "timeout/connect_timeout": "{provider} could not be reached in time. "
     "Check the network, or send the request again.",
     "timeout/first_token_timeout": "{provider} sent no output in the time allowed for the first "
     "token. Send the request again, or choose a faster model.",
-    "timeout/idle_timeout": "{provider} stopped sending output before the answer was complete. "
+    "timeout/idle_timeout": "{provider} stopped sending output before the response was complete. "
     "Send the request again.",
-    "timeout/total_timeout": "The answer was not complete in the time allowed for a request. "
-    "Request a shorter answer, or raise the total timeout.",
+    "timeout/total_timeout": "The response was not complete in the time allowed for a request. "
+    "Request a shorter response, or raise the total timeout.",
     "provider_overloaded": "{provider} is overloaded. "
     "Send the request again, or choose another model.",
     "api_error/server_error": "{provider} reported an internal error. "
@@ -85,15 +85,15 @@ _ENGLISH: Mapping[str, str] = {
     "model_error": "{provider} does not offer this model. Check its name, or choose another model.",
     "context_length": "The conversation is too long for the context window of this model. "
     "Shorten it, or choose a model with a larger context window.",
-    "protocol": "{provider} sent an answer that is cut off or cannot be parsed. "
+    "protocol": "{provider} sent a response that is cut off or cannot be parsed. "
     "Send the request again.",
-    "protocol/incomplete_tool_call": "{provider} ended its answer inside a tool call. "
+    "protocol/incomplete_tool_call": "{provider} ended its response within a tool call. "
     "Send the request again.",
     "protocol/invalid_tool_arguments": "The model called a strict tool with arguments that are not "
     "valid JSON. Send the request again.",
-    "protocol/response_too_large": "{provider} sent a larger answer than the gateway accepts. "
-    "Request a shorter answer, or raise the limits in [limits] of the gateway's configuration.",
-    "protocol/invalid_output_format": "The model's answer does not match the requested format. "
+    "protocol/response_too_large": "{provider} sent a larger response than the gateway accepts. "
+    "Request a shorter response, or raise the limits in [limits] of the gateway's configuration.",
+    "protocol/invalid_output_format": "The model's output does not match the requested format. "
     "Send the request again, or simplify the schema.",
     "protocol/no_finish_reason": "{provider} returned no finish reason. Send the request again.",
     "protocol/unexpected_finish_reason": "{provider} sent an unexpected finish reason.",
@@ -105,7 +105,7 @@ _ENGLISH: Mapping[str, str] = {
     "protocol/malformed_tool_use": "{provider} could not parse a tool call of the model. "
     "Send the request again.",
     "protocol/generation_error": "{provider} reported an error. Send the request again.",
-    "protocol/generation_aborted": "{provider} aborted the answer. Send the request again.",
+    "protocol/generation_aborted": "{provider} aborted the response. Send the request again.",
     "protocol/generation_timeout": "{provider} timed out. Send the request again.",
     "connection": "{provider} could not be reached, or closed the connection. "
     "Check the network and its base URL, or send the request again.",

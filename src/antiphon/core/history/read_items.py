@@ -297,7 +297,7 @@ _ITEMS: Mapping[str, ItemReader] = {
     "mcp_list_tools": _ignore("the gateway does not connect to MCP servers"),
     "code_interpreter_call": tool_item.code_interpreter_call,
     "file_search_call": tool_item.file_search_call,
-    "web_search_call": _ignore("its results are part of the answer that follows"),
+    "web_search_call": _ignore("its results are part of the message that follows"),
     "image_generation_call": _read_image_generation,
     "additional_tools": _skip,
     "configuration_update": _skip,

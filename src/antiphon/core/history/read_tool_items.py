@@ -239,7 +239,7 @@ def code_interpreter_call(item: Item, reader: ContentReader) -> Steps:
 def file_search_call(item: Item, reader: ContentReader) -> Steps:
     results = mappings(item.get("results"))
     if not results:
-        return reader.ignore_item("its results are part of the answer that follows")
+        return reader.ignore_item("its results are part of the message that follows")
     call = _build_call(item, reader, json_text(_select_fields(item, "queries")), name="file_search")
     return _build_hosted(call, [_format_result(result) for result in results], reader)
 

@@ -160,7 +160,7 @@ def adjust_effort(
         return effort
     message = (
         f"The thinking budget of {capabilities.model_name} is reduced to {budget} tokens,"
-        " so that `max_output_tokens` leaves room for the answer."
+        " so that `max_output_tokens` leaves room for the text."
     )
     notes.append(_degraded(param, message))
     return str(budget)

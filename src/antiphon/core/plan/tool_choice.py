@@ -64,7 +64,7 @@ def _select_by_mode(
         return Selection(offers=offers, choice=ToolChoice("required"))
     message = (
         f"`tool_choice` 'required' is not supported by {capabilities.model_name};"
-        " the model may answer without a call."
+        " the model may respond without a call."
     )
     notes.append(_degraded(message))
     instruction = "Call at least one of the tools before you answer."
@@ -95,7 +95,7 @@ def _select_one(
         return Selection(offers=targets, choice=ToolChoice("required"))
     message = (
         f"A forced tool call is not supported by {capabilities.model_name}; no other tool is"
-        " declared, and the model may answer without a call."
+        " declared, and the model may respond without a call."
     )
     notes.append(_degraded(message))
     instruction = f"Call the tool {name!r} before you answer." if name is not None else None

@@ -96,7 +96,7 @@ def decode_invoked(data: bytes, document: Document) -> list[Delta]:
         return anthropic.decode(data)
     deltas = [*_read_completion(document)]
     if not deltas:
-        return [Failure(protocol_fault("The provider sent an answer in an unknown format."))]
+        return [Failure(protocol_fault("The provider sent a response in an unknown format."))]
     return [Start(), *deltas]
 
 

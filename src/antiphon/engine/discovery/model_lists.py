@@ -98,7 +98,7 @@ async def _ask(
             ) as answer,
         ):
             if answer.status != 200:
-                raise DiscoveryError(f"{provider.address} answered {answer.status}")
+                raise DiscoveryError(f"{provider.address} responded with status {answer.status}")
             data = await answer.content.read(_MAX_BYTES)
             while not answer.content.at_eof() and len(data) < _MAX_BYTES:
                 data += await answer.content.read(_MAX_BYTES - len(data))

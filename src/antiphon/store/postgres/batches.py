@@ -82,7 +82,7 @@ class BatchedStatement:
         if not future.done():
             name = self._connections.address.name
             wait_s = self._connections.wait_s
-            future.set_exception(StoreUnavailable(f"{name}: no answer within {wait_s:g} s."))
+            future.set_exception(StoreUnavailable(f"{name}: no response within {wait_s:g} s."))
 
     async def _write_all(self) -> None:
         delay_s = _FIRST_DELAY_S

@@ -150,7 +150,7 @@ def test_the_page_shows_who_answered_and_who_was_not_tried() -> None:
     )
     lines = render(make_detail_page(detail))
     assert "model fast → two/n" in lines
-    assert "answered by two (gemini, key 2)" in lines
+    assert "served by two (gemini, key 2)" in lines
     assert "one/m its breaker is open" in lines
     summary = TraceSummary(request=request("req_1", provider="one"), finish=detail.finish)
     assert make_summary_document(summary)["provider"] == "two"
@@ -188,7 +188,7 @@ def test_a_request_that_failed_names_who_was_tried_last_instead_of_who_answered(
     lines = render(make_detail_page(TraceDetail(request=request("req_1"), finish=finish)))
     assert "last tried two (gemini, key 2)" in lines
     assert "status failed after 5 ms, 1 event" in lines
-    assert not [line for line in lines if line.startswith("answered by")]
+    assert not [line for line in lines if line.startswith("served by")]
 
 
 def test_a_line_that_is_too_long_continues_below_its_text() -> None:

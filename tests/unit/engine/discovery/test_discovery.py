@@ -74,7 +74,7 @@ def test_a_body_that_is_no_list_is_an_error(body: bytes, reason: str) -> None:
 
 async def test_a_status_is_reported() -> None:
     async with list_server(ListServer(b"{}", status=401)) as server, open_session() as session:
-        with pytest.raises(DiscoveryError, match=r"127\.0\.0\.1:\d+ answered 401"):
+        with pytest.raises(DiscoveryError, match=r"127\.0\.0\.1:\d+ responded with status 401"):
             await fetch_models(session, make_provider("chat", server.url))
 
 

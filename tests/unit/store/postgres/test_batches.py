@@ -56,7 +56,7 @@ async def test_a_call_waits_for_a_database_that_is_away_and_not_for_ever(
     assert (await waiting)["result"] == 10
     proxy.is_away, connections.wait_s = True, 2.0
     proxy.cut_all()
-    with pytest.raises(StoreUnavailable, match=r"no answer within 2 s"):
+    with pytest.raises(StoreUnavailable, match=r"no response within 2 s"):
         await divide.run(1)
     await divide.close()
 

@@ -46,7 +46,7 @@ export async function show(root, context) {
   const thread = THREAD.filter((name) => body[name]);
   if (thread.length > 0) form.prepend(h("p", { class: "banner" }, "Sent without ", h("code", null, thread.join(", ")), ": what came before belongs to the client that asked."));
   fill(root, head("Playground", from ? `Send ${from} again, as it was or with another model.` : "Ask a model, or two side by side."), h("div", { class: "playground" }, form, panes));
-  fill(panes, h("div", { class: "empty" }, h("div", { class: "empty-mark" }), h("h2", null, "The answer appears here"), h("p", null, "With its text, its reasoning, its tool calls and its raw events.")));
+  fill(panes, h("div", { class: "empty" }, h("div", { class: "empty-mark" }), h("h2", null, "The response appears here"), h("p", null, "With its text, its reasoning, its tool calls and its raw events.")));
 }
 
 async function loadBody(id, context) {

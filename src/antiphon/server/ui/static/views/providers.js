@@ -77,5 +77,5 @@ async function runTest(provider, button, result, context) {
   }
   button.disabled = false;
   const took = duration(performance.now() - began);
-  fill(result, light(failure ? "down" : "ok"), " ", failure ?? `Answered after ${took}: ${shorten(answer) || "without text"}`, " ", id && link(`requests/${id}`, null, "See the request"));
+  fill(result, light(failure ? "down" : "ok"), " ", failure ?? `Responded after ${took}: ${shorten(answer) || "without text"}`, " ", id && link(`requests/${id}`, null, "See the request"));
 }

@@ -76,7 +76,7 @@ function makeHead({ detail, body }) {
 function subtitle(detail) {
   const { request = {}, finish = {} } = detail;
   const by = answeredBy({ provider: finish.provider, provider_model: finish.provider_model });
-  return h("span", null, fullTime(detail.received_at_ms), by && finish.status !== "failed" && ` · answered by ${by}`, ` · client ${request.client ?? "unknown"}`,
+  return h("span", null, fullTime(detail.received_at_ms), by && finish.status !== "failed" && ` · served by ${by}`, ` · client ${request.client ?? "unknown"}`,
     request.session && [" · session ", link(`sessions/${encodeURIComponent(request.session)}`, null, shortId(request.session))]);
 }
 
