@@ -98,4 +98,6 @@ def _read_error(error: urllib.error.HTTPError, url: str) -> Any:
         reply = msgspec.json.decode(error.read())
         return {"error": {"message": reply["error"]["message"]}}
     except (msgspec.DecodeError, KeyError, TypeError):
-        return {"error": {"message": f"{url} is not a gateway: it responded with status {error.code}."}}
+        return {
+            "error": {"message": f"{url} is not a gateway: it responded with status {error.code}."}
+        }

@@ -42,8 +42,8 @@ _ENGLISH: Mapping[str, str] = {
     "api_error": "{provider} refused the request. See the gateway's log for its reason.",
     "api_error/not_found": "{provider} has no API at the configured address. "
     "Check its base URL in the gateway's configuration.",
-    "api_error/redirected": "{provider} responded with a redirect, which the gateway never follows. "
-    "Check its base URL in the gateway's configuration.",
+    "api_error/redirected": "{provider} responded with a redirect, which the gateway never "
+    "follows. Check its base URL in the gateway's configuration.",
     "api_error/tool_use_failed": "{provider} could not parse a tool call that the model wrote. "
     "Send the request again.",
     "api_error/internal_error": "The request failed because of a defect of the gateway, not of the "
