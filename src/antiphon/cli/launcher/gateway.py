@@ -9,6 +9,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from http.client import HTTPException
 from typing import IO, Any
 from urllib.error import HTTPError
 from urllib.parse import quote
@@ -158,7 +159,7 @@ def _get_json(url: str, key: str = "") -> Any:
             return msgspec.json.decode(response.read(_MAX_RESPONSE_BYTES))
     except HTTPError as error:
         return _REJECTED if error.code == _UNAUTHORIZED else None
-    except (OSError, ValueError):  # ValueError: the response is not JSON, or not HTTP
+    except (OSError, HTTPException, ValueError, RecursionError):  # it is not HTTP, or not JSON
         return None
 
 

@@ -173,10 +173,15 @@ def make_environment(gateway: RunningGateway, more: Mapping[str, str]) -> dict[s
     """Return this process's environment with more variables, and without a proxy to the gateway."""
     variables = {**os.environ, **more}
     if any(name.lower() in ("http_proxy", "all_proxy") for name in variables):
-        excluded = variables.get("NO_PROXY") or variables.get("no_proxy") or ""
-        host = urlsplit(gateway.base_url).hostname or ""
-        variables["NO_PROXY"] = variables["no_proxy"] = ",".join(filter(None, (excluded, host)))
+        variables |= make_proxy_exceptions(gateway)
     return variables
+
+
+def make_proxy_exceptions(gateway: RunningGateway) -> dict[str, str]:
+    """Return the variables that exclude the gateway, and what the user excludes, from a proxy."""
+    excluded = os.environ.get("NO_PROXY") or os.environ.get("no_proxy") or ""
+    host = urlsplit(gateway.base_url).hostname or ""
+    return dict.fromkeys(("NO_PROXY", "no_proxy"), ",".join(filter(None, (excluded, host))))
 
 
 class _SignalForwarder:

@@ -24,6 +24,10 @@ base = os.environ["ANTHROPIC_BASE_URL"]
 headers = {{"authorization": "Bearer " + os.environ["ANTHROPIC_AUTH_TOKEN"]}}
 listed = json.load(urlopen(Request(base + "/v1/models", headers=headers)))
 report = dict(arguments=sys.argv[1:], environment=dict(os.environ), models=len(listed["data"]))
+given = sys.argv[sys.argv.index("--settings") + 1]
+is_file = not given.startswith("{{")
+report["mode"] = os.stat(given).st_mode & 0o777 if is_file else None
+report["settings"] = json.loads(open(given).read() if is_file else given)
 print(json.dumps(report))
 sys.exit(int(os.environ.get("FAKE_STATUS", 0)))
 """
@@ -84,6 +88,43 @@ def test_everything_that_claude_code_needs_is_in_its_environment(
     passed = json.loads(settings)["env"]
     assert passed.items() <= variables.items()
     assert "ANTHROPIC_AUTH_TOKEN" not in passed, "other users of the machine see arguments"
+
+
+def test_a_project_cannot_redirect_requests_by_a_proxy_or_to_a_cloud(
+    tmp_path: Path, program: str
+) -> None:
+    """Settings on the command line replace those of a project, also with the user's own ones."""
+    own_settings(tmp_path).write_text("[server]\nport = 0\n")
+    own: Any = {"env": {"MINE": "1", "ANTHROPIC_DEFAULT_OPUS_MODEL": "m"}, "verbose": True}
+    file = tmp_path / "own.json"
+    file.write_text(json.dumps(own))
+    for given in ([], ["--settings", json.dumps(own)], [f"--settings={file}"]):
+        report = start(tmp_path, program, *given, "-p", "hi", NO_PROXY="intra")
+        option, value, *rest = report["arguments"]
+        assert (option, rest) == ("--settings", ["--model", "echo/echo", "-p", "hi"])
+        settings = report["settings"]
+        passed = settings["env"]
+        assert passed["ANTHROPIC_BASE_URL"] == report["environment"]["ANTHROPIC_BASE_URL"]
+        assert passed["NO_PROXY"] == passed["no_proxy"] == "intra,127.0.0.1"
+        assert {passed[f"CLAUDE_CODE_USE_{name}"] for name in ("BEDROCK", "VERTEX", "FOUNDRY")} == {
+            ""
+        }
+        assert "ANTHROPIC_AUTH_TOKEN" not in passed
+        if given:
+            assert (settings["verbose"], own["env"].items() <= passed.items()) == (True, True)
+        assert value.startswith("{") == (given != [f"--settings={file}"]), "a file stays one"
+        assert report["mode"] in (None, 0o600)
+
+
+def test_settings_that_cannot_be_read_are_named(tmp_path: Path, program: str) -> None:
+    own_settings(tmp_path).write_text("[server]\nport = 0\n")
+    for given, reason in (("{", b"not valid JSON"), ("/nowhere.json", b"does not exist")):
+        done = run(tmp_path, "claude", "--settings", given, ANTIPHON_CLAUDE=program)
+        assert (done.returncode, b"--settings" in done.stderr, reason in done.stderr) == (
+            2,
+            True,
+            True,
+        )
 
 
 def test_the_model_and_the_window_are_those_that_the_user_names(

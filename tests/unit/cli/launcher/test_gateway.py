@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -69,6 +70,22 @@ def test_a_running_gateway_is_found_with_its_models() -> None:
     assert (gateway.base_url, gateway.key) == (f"http://127.0.0.1:{port}/v1", "k-me")
     assert gateway.catalog == MODELS
     assert requests == [("/health", None), ("/v1/models", "Bearer k-me")]
+
+
+@table("reply", [b"SSH-2.0-OpenSSH_9.9\r\n", b"HTTP/1.1 200 OK\r\n\r\n" + b"[" * 5000, b""])
+def test_a_program_that_speaks_something_else_is_not_taken_for_a_gateway(reply: bytes) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def serve() -> None:
+            connection, _ = listening.accept()
+            with connection:
+                connection.recv(4096)
+                connection.sendall(reply)
+
+        thread = Thread(target=serve)
+        thread.start()
+        assert find_gateway(config(listening.getsockname()[1])) is None
+        thread.join()
 
 
 @table(
