@@ -155,6 +155,8 @@ class CommandParser(argparse.ArgumentParser):
 
             known = [each.strip("'") for each in found[3].split(", ")]
             message = f"{found[1]}: there is no {found[2]!r}; {suggest(found[2], known)}"
+        elif message.endswith("arguments are required: COMMAND"):
+            message = f"a command is missing; `antiphon help {self._command}` lists them"
         super().error(message)
 
     def report_unknown(self, arguments: Sequence[str]) -> NoReturn:

@@ -47,7 +47,10 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     path = find_config_path(args.config)
     if path is None:
-        raise ConfigError("there is no configuration file; name the gateway's with --config FILE")
+        raise ConfigError(
+            "there is no configuration file to apply: name the gateway's with --config FILE."
+            " A gateway that runs without a file reads its environment again when it is restarted"
+        )
     config = load_config(path, os.environ, needs=())
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     reply = _post(_address(config, args.port), {"sha256": digest})

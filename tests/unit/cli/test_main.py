@@ -76,6 +76,7 @@ def test_without_a_command_the_commands_and_the_gateway_are_shown(
     ("given", "usage", "message"),
     [
         ("srve", "antiphon COMMAND", "COMMAND: there is no 'srve'; did you mean 'serve'?"),
+        ("trace", "antiphon trace", "a command is missing; `antiphon help trace` lists them"),
         ("trace lst", "antiphon trace", "COMMAND: there is no 'lst'; did you mean 'list'?"),
         (
             "trace list --modle x",

@@ -35,7 +35,7 @@ examples:
   antiphon trace list --since 2h --client ci --code rate_limit_exceeded
   antiphon trace tail                    requests as they end, until Ctrl-C
   antiphon trace show                    details of the latest request
-  antiphon trace show req_3f9a           details of another, by the start of its id
+  antiphon trace show req_3f9a           details of another, by the start or end of its id
   antiphon trace show resp_… | jq .usage
   antiphon trace show req_3f9a --stream raw > upstream.sse
   antiphon trace replay req_3f9a         the events that its client received
