@@ -4,7 +4,10 @@ configuration. The configuration wins where both have a name.
 
 from __future__ import annotations
 
+import fcntl
 import os
+import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -48,8 +51,8 @@ def read_key_file(path: Path) -> KeyFile:
 
 def write_key_file(path: Path, keys: KeyFile) -> None:
     """Replace the key file in one step, readable by its owner only. Raises `OSError`."""
-    fresh = path.with_name(f".{path.name}.{os.getpid()}")
-    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    fresh = Path(name)
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(msgspec.json.format(msgspec.json.encode(keys)))
@@ -59,6 +62,19 @@ def write_key_file(path: Path, keys: KeyFile) -> None:
     except BaseException:
         fresh.unlink(missing_ok=True)
         raise
+
+
+def change_key_file(path: Path, change: Callable[[KeyFile], KeyFile]) -> KeyFile:
+    """Change the key file while no other process does, and return what it was before. Raises
+    `ConfigError`, `OSError`, and what `change` raises."""
+    directory = os.open(path.parent, os.O_RDONLY)
+    try:
+        fcntl.flock(directory, fcntl.LOCK_EX)
+        before = read_key_file(path)
+        write_key_file(path, change(before))
+    finally:
+        os.close(directory)  # this also ends the lock
+    return before
 
 
 def add_keys(config: Config, keys: KeyFile) -> Config:

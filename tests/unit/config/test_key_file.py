@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import stat
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from antiphon.config import ClientLimitConfig, inspect_config, load_config
-from antiphon.config.key_file import KeyFile, key_file_path, read_key_file, write_key_file
+from antiphon.config.key_file import (
+    KeyFile,
+    change_key_file,
+    key_file_path,
+    read_key_file,
+    write_key_file,
+)
 from antiphon.errors import ConfigError
 
 _TEXT = """\
@@ -48,6 +55,23 @@ def test_the_file_is_replaced_in_one_step_and_readable_by_its_owner_only(tmp_pat
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert [each.name for each in tmp_path.iterdir()] == ["antiphon.keys.json"]
     assert "sk-b" not in repr(read_key_file(path))
+
+
+def test_changes_of_several_processes_are_all_kept(tmp_path: Path) -> None:
+    """Each worker of a gateway changes the file; a key that was revoked must not come back."""
+    path = key_file_path(tmp_path / "antiphon.toml")
+
+    def add(number: int) -> KeyFile:
+        def change(keys: KeyFile) -> KeyFile:
+            return KeyFile(clients={**keys.clients, f"c{number}": "sk"})
+
+        return change_key_file(path, change)
+
+    with ThreadPoolExecutor(8) as threads:
+        before = [*threads.map(add, range(40))]
+    assert sorted(len(each.clients) for each in before) == [*range(40)]
+    assert len(read_key_file(path).clients) == 40
+    assert [each.name for each in tmp_path.iterdir()] == ["antiphon.keys.json"]
 
 
 def test_a_damaged_file_is_named_without_its_text(tmp_path: Path) -> None:

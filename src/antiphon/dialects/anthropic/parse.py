@@ -118,7 +118,7 @@ def _read_format(fields: Document) -> Document:
 
 def _read_betas(headers: Mapping[str, str]) -> tuple[str, ...] | None:
     names = (name.strip() for name in headers.get("anthropic-beta", "").split(","))
-    return tuple(name for name in names if name) or None
+    return tuple(name for name in names if name and name.isascii()) or None
 
 
 def _read_edits(fields: Document) -> tuple[Document, ...] | None:
@@ -242,7 +242,8 @@ def _read_user(fields: Document, headers: Mapping[str, str]) -> dict[str, Any]:
     """The user's id, and the session: Claude Code sends it in a header, and in JSON as that id."""
     user = mapping(fields.get("metadata")).get("user_id")
     user = user if isinstance(user, str) and user else None
-    session = headers.get("x-claude-code-session-id") or _session_of(user or "")
+    sent = headers.get("x-claude-code-session-id", "")
+    session = sent if sent and sent.isprintable() else _session_of(user or "")
     return {"user": user, "prompt_cache_key": session or None}
 
 

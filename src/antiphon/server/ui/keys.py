@@ -14,7 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from antiphon.config import ClientLimitConfig
-from antiphon.config.key_file import KeyFile, key_file_path, read_key_file, write_key_file
+from antiphon.config.key_file import KeyFile, change_key_file, key_file_path, read_key_file
 from antiphon.errors import ConfigError, InvalidRequest
 from antiphon.providers.registry import known_specs
 from antiphon.server.endpoints.operator import require_file
@@ -55,6 +55,7 @@ async def make_client_key(request: PageRequest) -> HTTPResponse:
     secret = PREFIX + request.exchange.services.runtime.new_nonce(_KEY_BYTES).hex()
 
     def change(keys: KeyFile) -> KeyFile:
+        _read_name(name, taken=keys.clients)
         given = {**keys.limits, name: limits} if limits != ClientLimitConfig() else keys.limits
         return replace(keys, clients={**keys.clients, name: secret}, limits=given)
 
@@ -110,24 +111,29 @@ async def _change_keys(request: PageRequest, change: Callable[[KeyFile], KeyFile
     """Change the key file and reload; if the gateway cannot use it, the file is as before."""
     path = key_file_path(Path(require_file(request.process)))
     async with request.process.page.keys_lock:
-        before = await asyncio.to_thread(read_key_file, path)
-        await asyncio.to_thread(_write, path, change(before))
+        before = await asyncio.to_thread(_write, path, change)
         try:
             await request.process.reload()
         except ConfigError as error:
-            await asyncio.to_thread(_write, path, before)
+            await asyncio.to_thread(_write, path, lambda _: before)
             raise InvalidRequest(
                 f"The gateway cannot use this key: {error.message}", status=409, code="config"
             ) from error
 
 
 def _read(config: Path) -> KeyFile:
-    return read_key_file(key_file_path(config))
-
-
-def _write(path: Path, keys: KeyFile) -> None:
     try:
-        write_key_file(path, keys)
+        return read_key_file(key_file_path(config))
+    except ConfigError as error:
+        raise _unreadable(error) from error
+
+
+def _write(path: Path, change: Callable[[KeyFile], KeyFile]) -> KeyFile:
+    """Change the key file; return what it was before."""
+    try:
+        return change_key_file(path, change)
+    except ConfigError as error:
+        raise _unreadable(error) from error
     except OSError as error:
         raise InvalidRequest(
             f"{path} cannot be written: {error.strerror}. Keys can be added to the configuration"
@@ -153,6 +159,10 @@ def _read_limits(limits: Any) -> ClientLimitConfig:
         return msgspec.convert(limits, ClientLimitConfig)
     except msgspec.ValidationError as error:
         raise _invalid("limits", f"has a wrong value: {error}") from error
+
+
+def _unreadable(error: ConfigError) -> InvalidRequest:
+    return InvalidRequest(error.message, status=409, code="config")
 
 
 def _invalid(name: str, rule: str) -> InvalidRequest:

@@ -91,6 +91,7 @@ def test_unknown_members_are_kept_for_a_provider_of_the_format() -> None:
 
 def test_betas_are_read_from_the_header() -> None:
     assert parse({"anthropic-beta": "a, b,,"}).betas == ("a", "b")
+    assert parse({"anthropic-beta": "a,\udcff,\u00e9"}).betas == ("a",)  # bytes that are no text
     assert parse().betas is None
 
 
@@ -98,6 +99,7 @@ def test_betas_are_read_from_the_header() -> None:
     ("headers", "user", "session"),
     [
         ({"x-claude-code-session-id": "s1"}, "u", "s1"),
+        ({"x-claude-code-session-id": "s\udcff"}, "u", None),  # a byte that is no text
         ({}, json.dumps({"device_id": "d", "session_id": "s2"}), "s2"),
         ({}, json.dumps({"session_id": 7}), None),
         ({}, "{broken", None),

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
 from antiphon.config import Config, load_config
+from antiphon.config.key_file import KeyFile, key_file_path, read_key_file, write_key_file
 from antiphon.server.ui.keys import PREFIX
 from tests.support.applications import document_of, error_of
 from tests.support.gateways import running
@@ -68,6 +70,35 @@ async def test_keys_are_made_listed_without_their_value_and_revoked(tmp_path: Pa
         broken = {"provider": "deepseek", "key": "sk-\nx"}
         status, refused = await send("POST", "provider-keys", broken)
         assert (status, refused["error"]["param"]) == (400, "key")
+
+
+async def test_a_name_is_given_once_and_a_damaged_key_file_is_reported(tmp_path: Path) -> None:
+    path = tmp_path / "antiphon.toml"
+    path.write_text(_FILE.format(directory=tmp_path))
+
+    def load() -> Config:
+        return load_config(path, {})
+
+    async with running(load(), load=load) as gateway:
+        url = f"{gateway.base_url.removesuffix('/v1')}/ui/api/keys"
+
+        async def make(name: str) -> tuple[int, Any]:
+            async with gateway.client.post(url, json={"name": name}) as response:
+                return response.status, await response.json()
+
+        made = await asyncio.gather(*(make("alice") for _ in range(4)))
+        assert sorted(status for status, _ in made) == [200, 400, 400, 400]
+        # Another process has made this one, and this one has not reloaded yet.
+        file = key_file_path(path)
+        write_key_file(file, KeyFile(clients={"bob": "sk-antiphon-of-bob-0123"}))
+        assert (await make("bob"))[0] == 400
+        assert read_key_file(file).clients == {"bob": "sk-antiphon-of-bob-0123"}
+        file.write_text('{"clients": ')
+        status, refused = await make("carl")
+        assert (status, refused["error"]["code"]) == (409, "config")
+        async with gateway.client.get(url) as response:
+            assert response.status == 409
+        assert file.read_text() == '{"clients": '
 
 
 async def test_without_a_configuration_file_no_key_is_made(tmp_path: Path) -> None:
