@@ -4,10 +4,10 @@ configuration. The configuration wins where both have a name.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
@@ -67,14 +67,26 @@ def write_key_file(path: Path, keys: KeyFile) -> None:
 def change_key_file(path: Path, change: Callable[[KeyFile], KeyFile]) -> KeyFile:
     """Change the key file while no other process does, and return what it was before. Raises
     `ConfigError`, `OSError`, and what `change` raises."""
-    directory = os.open(path.parent, os.O_RDONLY)
-    try:
-        fcntl.flock(directory, fcntl.LOCK_EX)
+    with _lock(path.parent):
         before = read_key_file(path)
         write_key_file(path, change(before))
-    finally:
-        os.close(directory)  # this also ends the lock
     return before
+
+
+@contextmanager
+def _lock(directory: Path) -> Iterator[None]:
+    """Exclude other processes that lock this directory."""
+    try:
+        import fcntl
+    except ImportError:  # Windows, where a gateway is one process
+        yield
+        return
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)  # this also ends the lock
 
 
 def add_keys(config: Config, keys: KeyFile) -> Config:
