@@ -26,6 +26,9 @@ _KEPT = frozenset(
     """.split()
 )
 """Members whose text is a word of the API, and says nothing of the conversation."""
+_OF_THE_CLIENT = frozenset("input arguments args metadata".split())
+"""Objects whose members the client or the model names: a `code` there is no word of the API."""
+_WORD = re.compile(r"[\w.:/+-]{1,128}", re.ASCII)
 
 
 def write_report(detail: TraceDetail, output: str | None) -> int:
@@ -48,7 +51,8 @@ def make_report(detail: TraceDetail) -> dict[str, Any]:
     """Make the document of a report."""
     facts: dict[str, Any] = msgspec.to_builtins(detail, builtin_types=(bytes,))
     if facts["request"] is not None:
-        facts["request"]["client"] = mask_text(facts["request"].get("client") or "")
+        for name in ("client", "session"):  # words that people may have chosen
+            facts["request"][name] = mask_text(facts["request"].get(name) or "")
     del facts["streams"]
     return {
         "antiphon": __version__,
@@ -90,20 +94,26 @@ def _mask_line(line: str) -> str:
 def _mask_json(text: str) -> str | None:
     try:
         document = msgspec.json.decode(text)
-    except msgspec.DecodeError:
+        return msgspec.json.encode(_mask(document, "")).decode()
+    except (ValueError, RecursionError):
         return None
-    return msgspec.json.encode(_mask(document, "")).decode()
 
 
-def _mask(value: Any, name: str) -> Any:
+def _mask(value: Any, name: str, *, keeps_words: bool = True) -> Any:
     if isinstance(value, dict):
-        return {key: _mask(each, key) for key, each in value.items()}
+        keeps = keeps_words and name not in _OF_THE_CLIENT
+        return {key: _mask(each, key, keeps_words=keeps) for key, each in value.items()}
     if isinstance(value, list):
-        return [_mask(each, name) for each in value]
+        inner = "" if name == "input" else name  # a list of items, not the arguments of a tool
+        return [_mask(each, inner, keeps_words=keeps_words) for each in value]
     if isinstance(value, str):
-        is_kept = name in _KEPT or name == "id" or name.endswith("_id")
-        return value if is_kept else mask_text(value)
+        return value if keeps_words and _is_word_of_api(name, value) else mask_text(value)
     return value
+
+
+def _is_word_of_api(name: str, value: str) -> bool:
+    is_id = name == "id" or (name.endswith("_id") and name != "user_id")
+    return (is_id or name in _KEPT) and _WORD.fullmatch(value) is not None
 
 
 def mask_text(text: str) -> str:
