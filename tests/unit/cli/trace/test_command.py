@@ -343,7 +343,7 @@ def write_recorded_call(path: Path) -> None:
     sent = b"data: %b\n\n" % json.dumps(event).encode()
     write_rows(
         trace_at(path, payloads=True),
-        request("req_call0001", client="alice", model="echo/echo"),
+        request("req_call0001", client="alice", session="alice-at-home", model="echo/echo"),
         stream("req_call0001", json.dumps(body).encode(), "request", offsets=[(0, NOW_MS)]),
         stream("req_call0001", sent, "transformed", offsets=[(0, NOW_MS)]),
         finish("req_call0001"),
