@@ -42,7 +42,7 @@ _CALL_IDS = CallIdFormat(r"[a-zA-Z0-9_-]{1,64}", 32)
 
 def join_text(parts: Iterable[Part], separator: str) -> str:
     """The text of a message's parts; no separator for the model's own output, which is one text."""
-    return separator.join(part.text for part in parts if isinstance(part, TextPart | RefusalPart))
+    return separator.join(part.text for part in parts if isinstance(part, (TextPart, RefusalPart)))
 
 
 def leading_instructions(history: Sequence[Step]) -> list[str]:

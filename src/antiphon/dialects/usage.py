@@ -12,10 +12,12 @@ from typing import Any
 from antiphon.core.deltas import Usage
 from antiphon.core.items import Document
 
+_NUMBERS = (int, float)  # a bool is none
+
 
 def count(value: Any) -> int:
     """A token count; 0 for anything that is not a plausible positive number."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
+    if type(value) not in _NUMBERS or not value > 0:
         return 0
     return int(value) if value < 2**53 else 0
 

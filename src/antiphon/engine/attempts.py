@@ -216,9 +216,14 @@ class Attempts:
 
     def acquire(self, held: ExitStack) -> None:
         """Choose the first target, and take its key; `held` releases what the calls use."""
-        held.callback(self._release_key)
-        held.callback(self.close_current)
+        held.callback(self._release)
         self._take(self._policy.first())
+
+    def _release(self) -> None:
+        try:
+            self.close_current()
+        finally:
+            self._release_key()
 
     def _release_key(self) -> None:
         if self._lease is not None:

@@ -6,6 +6,7 @@ log and trace what has failed, and how the run has ended.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -101,7 +102,14 @@ class RunLog:
         facts = {**self.facts, **self._report(fault, translation).facts}
         self._emit(Entry("upstream.lost_after_finish", "debug", facts))
 
-    def end(self, fault: ProviderFault | None, end: RunEnd, translation: Translation) -> None:
+    def end(
+        self,
+        fault: ProviderFault | None,
+        translation: Translation,
+        *,
+        diagnostics: Sequence[Diagnostic],
+        save_ms: float | None,
+    ) -> None:
         """Log why the response failed, if it did, and write the end of the trace row."""
         failure: FaultReport | None = None
         usage: ResponseUsage | None = None
@@ -117,11 +125,13 @@ class RunLog:
             usage = self._estimate_usage(translation)
         finally:
             self._trace.finish(
-                msgspec.structs.replace(
-                    end,
+                RunEnd(
                     failure=failure,
-                    partial_usage=usage,
+                    diagnostics=diagnostics,
                     finish_reason=self.finish_reason(translation),
+                    upstream_latency_ms=self._attempts.latency_ms,
+                    save_ms=save_ms,
+                    partial_usage=usage,
                 )
             )
 
@@ -299,12 +309,12 @@ class RunOutput:
         self.fault = translation.machine.fault or pipeline.fault
         self.diagnostics = batch.diagnostics
         ending = events[-1] if events else None
-        if isinstance(ending, Completed | Incomplete):
+        if isinstance(ending, (Completed, Incomplete)):
             lost = await self._turn.keep_call_states(ending.response)
             if lost is not None:
                 self.add_diagnostic(lost)
         if batch.to_save is not None:
-            events = await self._turn.save(batch.to_save, events, self.log.facts)
+            events = await self._turn.save(batch.to_save, events, batch.facts)
         return events
 
     def _batch(self, events: list[Event], translation: Translation) -> Batch:
@@ -329,9 +339,9 @@ class RunOutput:
         try:
             self.pipeline.close(self._batch([], translation))
         finally:
-            end = RunEnd(
+            self.log.end(
+                self.fault,
+                translation,
                 diagnostics=self.diagnostics,
-                upstream_latency_ms=self._attempts.latency_ms,
                 save_ms=self._turn.taken_ms,
             )
-            self.log.end(self.fault, end, translation)

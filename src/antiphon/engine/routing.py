@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from antiphon.config import Config, raise_problems, suggest
 from antiphon.core.capabilities import Capabilities
@@ -43,8 +43,9 @@ class Target(Struct, frozen=True, dict=True):
 
     @cached_property
     def capabilities(self) -> Capabilities:
-        """What the model supports. Looked up once for each target."""
-        return self.provider.capabilities(self.model)
+        """What the model supports, under its full name. Looked up once for each target."""
+        found = self.provider.capabilities(self.model)
+        return structs.replace(found, model_name="/".join(self.name))
 
     @cached_property
     def price(self) -> Price | None:
@@ -190,9 +191,7 @@ class Router:
     def _fallback(self, name: str) -> Target | None:
         if "*" in self._aliases:
             return self.direct(self._aliases["*"])
-        if "/" in name or not self._default.serves(name):
-            return None
-        return Target(self._default, name)
+        return None if "/" in name else self.direct(f"{self._default.name}/{name}")
 
     def _describe_unknown_model(self, name: str) -> str:
         missing = _explain_missing_provider(name, self.providers, discovers=self._discovers)

@@ -51,6 +51,9 @@ Admit: TypeAlias = Callable[[str, str], Awaitable[Mapping[str, str]]]
 raises `LimitExceeded`."""
 
 
+_BETWEEN_ROUNDS = (Search, Round)
+
+
 class State(StrEnum):
     PREPARED = "prepared"
     OPENING = "opening"
@@ -111,8 +114,7 @@ class Run:
         held = self._held
         caller = self.prepared.caller
         self.state = State.OPENING
-        with ExitStack() as undo:
-            undo.callback(held.close)
+        try:
             held.callback(self._services.active.discard, self)
             self._services.active.add(self)
             self._trace.start_clock()
@@ -124,7 +126,9 @@ class Run:
             self._output.open()
             if self._attempts.chosen.target is not self.prepared.targets[0]:
                 self._restart(self._attempts.plan)
-            undo.pop_all()
+        except BaseException:
+            held.close()
+            raise
         return self
 
     async def __aexit__(self, *exception: object) -> None:
@@ -203,9 +207,9 @@ class Run:
         await self._open_round(whole=True)
         translation = self._translation
         events = self._output.take_unread()
-        if isinstance(translation.next, Search | Round):  # the first round had its own limit
+        if isinstance(translation.next, _BETWEEN_ROUNDS):  # the first round had its own limit
             self._attempts.set_deadline(lambda: self.stop(timeout_fault("total")), self._held)
-        while isinstance(translation.next, Search | Round):
+        while isinstance(translation.next, _BETWEEN_ROUNDS):
             events += await self._continue(whole=True)
         ending = terminal(await self._output.release(events, translation))
         assert ending is not None

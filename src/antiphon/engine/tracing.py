@@ -204,15 +204,7 @@ class RunTrace:
         response = self.transformed.response
         usage = end.partial_usage or (None if response is None else response.usage)
         status: str = "cancelled" if end.failure is None else "failed"
-        report = self._report(status if response is None else response.status, usage)
-        report = structs.replace(
-            report,
-            failure=end.failure,
-            diagnostics=end.diagnostics,
-            finish_reason=end.finish_reason,
-            upstream_latency_ms=end.upstream_latency_ms,
-            save_ms=end.save_ms,
-        )
+        report = self._report(status if response is None else response.status, usage, end)
         self._record_diagnostics(report)
         self._record_streams()
         self._record_end(report)
@@ -220,7 +212,7 @@ class RunTrace:
     def abort(self) -> None:
         """Record the end of a run that could not be entered. Nothing happens to any other."""
         if not self._has_ended:
-            self._record_end(self._report("failed", None))
+            self._record_end(self._report("failed", None, RunEnd()))
 
     def _record_diagnostics(self, report: RunReport) -> None:
         for each in report.diagnostics:
@@ -316,18 +308,21 @@ class RunTrace:
             )
         )
 
-    def _report(self, status: str, usage: ResponseUsage | None) -> RunReport:
+    def _report(self, status: str, usage: ResponseUsage | None, end: RunEnd) -> RunReport:
         facts = self.facts
         served = find_serving_attempt(self._attempts)
         successes = (each.at_ms for each in self._attempts if each.fault_type is None)
         return RunReport(
-            request_id=self.facts["request_id"],
+            request_id=facts["request_id"],
             received_at_ms=self._began_ms,
             client=facts["client"],
             format=facts["format"],
             provider=served.provider if served else facts["provider"],
             model=served.model if served else facts["provider_model"],
             status=status,
+            finish_reason=end.finish_reason,
+            failure=end.failure,
+            diagnostics=end.diagnostics,
             usage=usage,
             cost=compute_cost(served.price if served else None, usage),
             first_event_ms=next(successes, None),
@@ -337,7 +332,9 @@ class RunTrace:
             events=self.transformed.event_count,
             attempts=self._attempts,
             rounds=self._rounds,
+            upstream_latency_ms=end.upstream_latency_ms,
             load_ms=self._load_ms,
+            save_ms=end.save_ms,
             context=self.context,
         )
 

@@ -98,8 +98,10 @@ def _shared_dialect(headers: Mapping[str, str]) -> ClientDialect:
 
 def name_session(headers: Mapping[str, str]) -> str:
     """Return the session that a client's headers name; empty if they name none."""
-    names = (headers.get(header, "") for header in _SESSION_HEADERS)
-    return "".join(filter(str.isprintable, next(filter(None, names), "")))[:_MAX_SESSION]
+    for header in _SESSION_HEADERS:
+        if name := headers.get(header):
+            return "".join(filter(str.isprintable, name))[:_MAX_SESSION]
+    return ""
 
 
 async def _respond(exchange: Exchange, match: Match | None) -> HTTPResponse:

@@ -95,7 +95,8 @@ async def _join_history(exchange: Exchange, prepared: Prepared, turns: RecentTur
 
 async def _create_whole(exchange: Exchange, prepared: Prepared, held: ExitStack) -> HTTPResponse:
     run = Run(exchange.services, prepared)
-    run.hold(held.pop_all())
+    if prepared.request.conversation is not None:  # else nothing is held
+        run.hold(held.pop_all())
     async with run:
         response = await run.response()
         headers = {**run.limit_headers, **diagnostics_headers(run.diagnostics)}
@@ -143,7 +144,8 @@ async def _stream(
     else:
         live = exchange.process.live.create(services, prepared)
     run = live.run
-    run.hold(held.pop_all())
+    if prepared.request.conversation is not None:  # else nothing is held
+        run.hold(held.pop_all())
     try:
         await live.open(
             exchange.setup.server.commit_after_s,

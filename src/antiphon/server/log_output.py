@@ -26,6 +26,7 @@ _STYLES = {"debug": "dim", "info": "green", "warning": "yellow", "error": "bold 
 
 _MAX_CHARS = 8000  # of one fact
 _MAX_VALUES = 100  # of a list
+_LISTS = (list, tuple)
 
 
 def open_log(config: LogConfig, stream: TextIO | None = None) -> Callable[[Entry], None]:
@@ -40,8 +41,7 @@ def open_log(config: LogConfig, stream: TextIO | None = None) -> Callable[[Entry
 
     def emit(entry: Entry) -> None:
         if _LEVELS[entry.level] >= threshold:
-            facts = {name: _bound(value) for name, value in entry.facts.items()}
-            write(replace(entry, facts=facts))
+            write(_bound_facts(entry))
 
     return emit
 
@@ -54,11 +54,21 @@ def _choose_format(config: LogConfig, out: TextIO) -> str:
     return "text" if config.level == "debug" else "requests"
 
 
+def _bound_facts(entry: Entry) -> Entry:
+    """Shorten the facts of an entry that may be long: texts and lists."""
+    bounded = {
+        name: _bound(value)
+        for name, value in entry.facts.items()
+        if (len(value) > _MAX_CHARS if isinstance(value, str) else isinstance(value, _LISTS))
+    }
+    return replace(entry, facts={**entry.facts, **bounded}) if bounded else entry
+
+
 def _bound(value: Any) -> Any:
     """Shorten a fact whose length depends on clients or providers, and say by how much."""
     if isinstance(value, str) and len(value) > _MAX_CHARS:
         return f"{value[:_MAX_CHARS]}… ({len(value) - _MAX_CHARS:,} more characters)"
-    if isinstance(value, list | tuple):
+    if isinstance(value, _LISTS):
         return _bound_list(value)
     return value
 

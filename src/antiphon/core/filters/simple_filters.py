@@ -60,9 +60,9 @@ class EmptyAnswerFilter(DeltaFilter):
     def _note_output(self, delta: Delta) -> None:
         if isinstance(delta, Reasoning):
             self._has_reasoning = True
-        elif isinstance(delta, ToolCall | RawItem):
+        elif isinstance(delta, (ToolCall, RawItem)):
             self._has_answer = True
-        elif isinstance(delta, Text | Refusal):
+        elif isinstance(delta, (Text, Refusal)):
             self._has_answer = bool(delta.text)
         elif isinstance(delta, Finish):
             self._finish.feed(delta)

@@ -113,7 +113,7 @@ class ContentReader:
 
     def read_parts(self, content: Any) -> tuple[Part, ...]:
         """Read content of any form: a string, a list of parts, one part, nothing at all."""
-        values = content if isinstance(content, list | tuple) else (content,)
+        values = content if isinstance(content, (list, tuple)) else (content,)
         return tuple(part for part in map(self._read_whole_part, values) if part is not None)
 
     def _read_whole_part(self, value: Any) -> Part | None:

@@ -162,6 +162,6 @@ Step: TypeAlias = MessageStep | ReasoningStep | ToolCallStep | ToolResultStep
 
 def is_own(step: Step) -> bool:
     """Whether a step is part of an assistant's turn."""
-    return isinstance(step, ReasoningStep | ToolCallStep) or (
+    return isinstance(step, (ReasoningStep, ToolCallStep)) or (
         isinstance(step, MessageStep) and step.role == "assistant"
     )

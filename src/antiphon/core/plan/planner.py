@@ -136,7 +136,9 @@ class Planner:
         rejected = self.inputs.rejected.get(target.name, NO_MODES) | without
         if rejected:
             capabilities = capabilities.without(rejected)
-        return structs.replace(capabilities, model_name="/".join(target.name))
+        name = "/".join(target.name)
+        is_named = capabilities.model_name == name
+        return capabilities if is_named else structs.replace(capabilities, model_name=name)
 
 
 def _decide(
@@ -184,6 +186,8 @@ def _decide(
     )
     if _truncates(request, capabilities):
         plan = truncate_history(plan, capabilities, notes)
+    if not notes:
+        return plan
     found = bound_diagnostics(notes) if len(notes) > MAX_DIAGNOSTICS else notes
     return structs.replace(plan, diagnostics=_locate(found, inputs.history))
 

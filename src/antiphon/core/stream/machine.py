@@ -148,7 +148,10 @@ class ResponseMachine:
             raise transition_error(self.phase, "start")
         self.phase = Phase.IN_PROGRESS
         model = self._response.model or model or "unknown"
-        self._response = msgspec.structs.replace(self._response, status="in_progress", model=model)
+        if (self._response.status, self._response.model) != ("in_progress", model):
+            self._response = msgspec.structs.replace(
+                self._response, status="in_progress", model=model
+            )
         return [Created(self._response), InProgress(self._response)]
 
     def feed(self, delta: Delta) -> list[Event]:

@@ -475,7 +475,9 @@ class DirectWay:
         changes or keeps them, and if nothing waits behind the item that they add to. This holds
         until `follow` is called again. None: the round ends, or another attempt is read."""
         self._last = None
-        if isinstance(delta, _PIECES) and all(each.passes(delta) for each in self._filters):
+        if delta is None or type(delta) not in _PIECES:
+            return
+        if all(each.passes(delta) for each in self._filters):
             block = self._machine.continued_block(delta)
             if block is not None:
                 self._last = delta
@@ -499,11 +501,11 @@ class SizeCounter:
 
     def add(self, deltas: Sequence[Delta]) -> None:
         for delta in deltas:
-            if isinstance(delta, Text | Refusal):
+            if type(delta) is Text or type(delta) is Refusal:
                 self.add_text(len(delta.text))
-            elif isinstance(delta, Reasoning):
+            elif type(delta) is Reasoning:
                 self.add_reasoning(len(delta.text))
-            elif isinstance(delta, ToolCall):
+            elif type(delta) is ToolCall:
                 self.add_arguments(len(delta.arguments) + len(delta.name or ""))
 
     def add_text(self, chars: int) -> None:
@@ -573,5 +575,5 @@ class _StreamReader:
 
 
 _IDLE = Phase.IDLE
-_TEXTUAL = Text | Reasoning | Refusal
-_PIECES = (Text, Reasoning, ToolCall)
+_TEXTUAL = (Text, Reasoning, Refusal)
+_PIECES = frozenset({Text, Reasoning, ToolCall})

@@ -316,9 +316,9 @@ def _start(chunk: _Chunk) -> Start:
 
 def _is_piece(delta: Delta) -> bool:
     """Whether a delta is nothing but a piece of output: a call has begun before."""
-    if isinstance(delta, ToolCall):
+    if type(delta) is ToolCall:
         return not (delta.call_id or delta.name)
-    return isinstance(delta, Text | Reasoning)
+    return type(delta) is Text or type(delta) is Reasoning
 
 
 def decode(body: bytes) -> list[Delta]:

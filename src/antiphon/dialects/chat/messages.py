@@ -117,7 +117,7 @@ def _client_message(step: Step, plan: Plan, ids: CallIds) -> Document:
 
 def _content(parts: Sequence[Part]) -> str | list[Document]:
     """A plain string wherever possible: some servers accept nothing else."""
-    if all(isinstance(part, TextPart | RefusalPart) for part in parts):
+    if all(isinstance(part, (TextPart, RefusalPart)) for part in parts):
         return join_text(parts, "\n")
     return [_content_part(part) for part in parts]
 

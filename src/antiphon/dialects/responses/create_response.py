@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from msgspec import structs
-
 from antiphon.core.items import Document
 from antiphon.core.request import Request
 from antiphon.core.response import Response, UsedSettings
@@ -27,42 +25,45 @@ def create_response(
 ) -> Response:
     """Build the response in progress, with every field that its request determines; `used`: what
     has become of its settings, if that is known."""
-    response = _repeat_request(request, response_id, created_at)
-    return response if used is None else structs.replace(response, **report_settings(request, used))
-
-
-def _repeat_request(request: Request, response_id: str, created_at: int) -> Response:
+    settings = _repeat_settings(request) if used is None else report_settings(request, used)
     return Response(
         id=response_id,
         created_at=created_at,
         model=request.model,
         background=request.background,
         instructions=request.instructions,
-        max_output_tokens=request.max_output_tokens,
-        max_tool_calls=request.max_tool_calls,
         parallel_tool_calls=request.parallel_tool_calls is not False,
         previous_response_id=request.previous_response_id,
         conversation={"id": request.conversation} if request.conversation else None,
-        presence_penalty=float(request.presence_penalty or 0),
-        frequency_penalty=float(request.frequency_penalty or 0),
         prompt_cache_key=request.prompt_cache_key,
-        reasoning={
+        safety_identifier=request.safety_identifier,
+        store=request.store,
+        user=request.user,
+        metadata=request.metadata or {},
+        **settings,
+    )
+
+
+def _repeat_settings(request: Request) -> dict[str, Any]:
+    """The fields of a response that tell which settings were requested."""
+    return {
+        "max_output_tokens": request.max_output_tokens,
+        "max_tool_calls": request.max_tool_calls,
+        "presence_penalty": float(request.presence_penalty or 0),
+        "frequency_penalty": float(request.frequency_penalty or 0),
+        "reasoning": {
             "effort": request.effort if request.effort in EFFORTS else None,
             "summary": request.summary,
         },
-        safety_identifier=request.safety_identifier,
-        service_tier=_reported_tier(request.service_tier or "auto"),
-        store=request.store,
-        temperature=1.0 if request.temperature is None else float(request.temperature),
-        text={"format": request.text_format, "verbosity": request.verbosity or "medium"},
-        tool_choice=_repeat_tool_choice(request.tool_choice),
-        tools=_repeat_tools(request.tools),
-        top_logprobs=request.top_logprobs or 0,
-        top_p=1.0 if request.top_p is None else float(request.top_p),
-        truncation=request.truncation or "disabled",
-        user=request.user,
-        metadata=request.metadata or {},
-    )
+        "service_tier": _reported_tier(request.service_tier or "auto"),
+        "temperature": 1.0 if request.temperature is None else float(request.temperature),
+        "text": {"format": request.text_format, "verbosity": request.verbosity or "medium"},
+        "tool_choice": _repeat_tool_choice(request.tool_choice),
+        "tools": _repeat_tools(request.tools),
+        "top_logprobs": request.top_logprobs or 0,
+        "top_p": 1.0 if request.top_p is None else float(request.top_p),
+        "truncation": request.truncation or "disabled",
+    }
 
 
 def _reported_tier(tier: str) -> str:

@@ -113,16 +113,16 @@ def _encode_frames(events: Sequence[msgspec.Struct], number: int) -> bytes:
 def _encode_frame(event: msgspec.Struct, number: int) -> bytes:
     """Encode one event. Of a piece of an item only the text is new: the rest of its frame is
     encoded once per item."""
-    if isinstance(event, TextDelta) and not event.logprobs:
+    if type(event) is TextDelta and not event.logprobs:
         place = event.item_id, event.output_index, event.content_index
         return _piece_template(TextDelta, place) % (number, _encode(event.delta))
-    if isinstance(event, ReasoningDelta):
+    if type(event) is ReasoningDelta:
         place = event.item_id, event.output_index, event.content_index
         return _piece_template(ReasoningDelta, place) % (number, _encode(event.delta))
-    if isinstance(event, ArgumentsDelta):
+    if type(event) is ArgumentsDelta:
         item = event.item_id, event.output_index
         return _piece_template(ArgumentsDelta, item) % (number, _encode(event.delta))
-    if isinstance(event, HostedToolEvent):
+    if type(event) is HostedToolEvent:
         return _encode_hosted(event, number)
     prefix, length = _frame_prefix(type(event))
     return b"%b%d%b\n\n" % (prefix, number, _encode(event)[length:])

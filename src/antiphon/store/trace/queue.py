@@ -36,7 +36,7 @@ class TraceQueue:
 
     def put(self, entry: TimedRow) -> None:
         with self._lock:
-            if isinstance(entry[1], TraceStream):
+            if type(entry[1]) is TraceStream:
                 self._low.append(entry)
                 self._bytes += len(entry[1].blob)
             else:

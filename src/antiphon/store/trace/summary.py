@@ -187,13 +187,13 @@ def delete_summaries(connection: sqlite3.Connection, last: int) -> None:
 
 def _apply(values: Values, row: TraceRow, at_ms: int) -> None:
     """Set the columns that are not simply fields of a row."""
-    if isinstance(row, TraceAttempt):
+    if type(row) is TraceAttempt:
         values["attempts"] = values.get("attempts", 0) + 1
         if row.fault_type is None:
             values.setdefault(_FIRST_STAYS, at_ms)
-    elif isinstance(row, TraceFinish):
+    elif type(row) is TraceFinish:
         values["failed"] = int(row.status == FAILED)
-    elif isinstance(row, TraceRequest):
+    elif type(row) is TraceRequest:
         values["stream"] = int(row.stream)
-    elif isinstance(row, TraceError):
+    elif type(row) is TraceError:
         values["message"] = row.message[:_MAX_MESSAGE]

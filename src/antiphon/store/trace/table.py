@@ -73,7 +73,7 @@ def _values(record: EncodedRow) -> tuple[int, str, str, str, str, bytes | str]:
         record.at_ms,
         KINDS[type(row)],
         row.request_id,
-        (row.response_id or "") if isinstance(row, TraceRequest) else "",
+        (row.response_id or "") if type(row) is TraceRequest else "",
         record.body.decode(),
         zlib.compress(record.blob, 1) if record.blob else "",
     )

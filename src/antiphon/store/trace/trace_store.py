@@ -142,7 +142,7 @@ class TraceStore:
     def record(self, row: TraceRow) -> None:
         """Queue a row. Fast, whatever the state of the disk. A request that began within the window
         of payloads may end after it."""
-        if isinstance(row, TraceStream):
+        if type(row) is TraceStream:
             kept = self.options.payloads or self.window.was_open
             row = add_counts(row) if kept else drop_payload(row)
         self._queue.put((self._now_ms(), row))
@@ -223,7 +223,7 @@ class TraceStore:
         return self._redactor.redact_text(texts) != texts
 
     def _encode_row(self, at_ms: int, row: TraceRow) -> EncodedRow:
-        if not (isinstance(row, TraceStream) and row.blob):
+        if not (type(row) is TraceStream and row.blob):
             return EncodedRow(at_ms, row, msgspec.json.encode(row))
         row = redact_and_truncate(row, self._redactor, self.options.payload_max_bytes)
         return EncodedRow(at_ms, row, msgspec.json.encode(replace(row, blob=b"")), row.blob)
