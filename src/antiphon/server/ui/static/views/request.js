@@ -246,7 +246,7 @@ function outcome(each, isCut, detail) {
 function words(each) {
   const named = [["type", each.upstream_type], ["code", each.upstream_code], ["param", each.upstream_param], ["request id", each.upstream_request_id]];
   const text = named.filter(([, value]) => value).map(([name, value]) => `${name} ${value}`).join(", ");
-  return [text && h("div", { class: "small muted" }, text), each.upstream_body && h("pre", { class: "small" }, each.upstream_body)];
+  return [text && h("div", { class: "small muted" }, text), each.upstream_body && h("pre", { class: "muted" }, each.upstream_body)];
 }
 
 function makeDiagnostics(found) {
