@@ -30,6 +30,8 @@ FILL = """
         SELECT 'c' || n, 'o' || n % 50, 1, n, '' FROM generate_series(1, 5000) AS n;
     INSERT INTO conversation_item (conversation, id, body)
         SELECT n, 'm' || k, '' FROM generate_series(1, 5000) AS n, generate_series(1, 5) AS k;
+    INSERT INTO call_state (owner, call, expires_at, body)
+        SELECT 'o' || n % 50, 'c' || n, n, '' FROM generate_series(1, 20000) AS n;
     ANALYZE
 """
 KEY = "'r7', 'o7', 1"

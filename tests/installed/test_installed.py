@@ -120,4 +120,4 @@ def test_bash_completes_the_command(tmp_path: Path) -> None:
         _python_argcomplete antiphon
         echo "${COMPREPLY[@]}"
     """
-    assert run(tmp_path, "bash", "--norc", "-c", script).split() == ["replay", "resend"]
+    assert run(tmp_path, "bash", "--norc", "-c", script).split() == ["replay", "resend", "report"]
