@@ -45,8 +45,9 @@ check: .venv/dev ## format, lint, types, every test, and 100 % branch coverage o
 clients: .venv/dev ## test real clients with the gateway (needs Node 20 with npm; ARGS="…" is passed to pytest)
 	@$(PYTHON) -m tests.support.clients.install
 	ANTIPHON_CLIENTS=1 $(BIN)/pytest -q -n auto tests/clients $(ARGS)
-page: .venv/dev ## test the page at /ui in Chromium (installs Debian's package; ARGS="…" is passed to pytest)
+page: .venv/dev ## test the page at /ui in Chromium (installs Debian's package; needs Node 20 with npm for Codex; ARGS="…" is passed to pytest)
 	@$(BIN)/python -m tests.support.pages.install
+	@$(PYTHON) -m tests.support.clients.install node
 	ANTIPHON_PAGE=1 $(BIN)/pytest -q -n 2 tests/page $(ARGS)
 images: .venv/dev ## take the pictures of the page in docs/images
 	@$(BIN)/python -m tests.support.pages.install
@@ -80,8 +81,9 @@ bench: .venv/runtime ## measure the CPU time per chunk of the pure layers
 instructions: .venv/runtime ## count the instructions of responses (installs Debian's valgrind; ARGS="--against CHECKOUT", --check, --write)
 	@command -v valgrind >/dev/null || { apt-get -qq update && apt-get install -qq -y valgrind; }
 	$(BIN)/python bench/instructions.py $(ARGS)
-load: .venv/runtime ## measure the gateway under load, next to nginx (needs nginx, a C compiler and ../shared/bench)
+load: .venv/runtime ## measure the gateway under load, next to nginx, then each client format (needs nginx, a C compiler and ../shared/bench)
 	$(BIN)/python bench/gateway.py $(ARGS)
+	$(BIN)/python bench/formats.py
 simulate: .venv/dev ## simulate the gateway in a faulty world (SEEDS, FIRST, SEED, MINUTES, WORKERS, CORPUS=1, RESULTS)
 	@$(BIN)/python -m tests.simulation.simulate $(if $(SEED),--seed $(SEED)) $(if $(SEEDS),--seeds $(SEEDS)) \
 		$(if $(FIRST),--first $(FIRST)) $(if $(MINUTES),--minutes $(MINUTES)) $(if $(WORKERS),--workers $(WORKERS)) \

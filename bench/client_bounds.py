@@ -274,9 +274,10 @@ async def burst_with_redis(bench: Bench) -> None:
         await burst(bench, f'[shared]\nurl = "{url}"\n')
 
 
-async def background_queue(bench: Bench) -> None:
-    """Another client behind 400 queued responses, of which 4 at a time take half a second each."""
-    async with bench.gateway("[background]\nmax_running = 4\n") as (_, session):
+async def background_queue(bench: Bench, places: int = 4) -> None:
+    """Another client behind 400 queued responses, of which so many at a time take half a second
+    each."""
+    async with bench.gateway(f"[background]\nmax_running = {places}\n") as (_, session):
         for _ in range(QUEUED // 40):
             await asyncio.gather(*(create(session, input=SLOW, background=True) for _ in range(40)))
         began = time.monotonic()
@@ -289,6 +290,10 @@ async def background_queue(bench: Bench) -> None:
             async with session.get(path, headers=by("bob")) as response:
                 document = await response.json()
         bench.note(waited_s=time.monotonic() - began, status=document["status"])
+
+
+async def single_place(bench: Bench) -> None:
+    await background_queue(bench, places=1)
 
 
 async def lost_readers(bench: Bench) -> None:
@@ -317,6 +322,7 @@ CASES: dict[str, Callable[[Bench], Awaitable[None]]] = {
     "200 requests at once, 2 workers": burst_of_workers,
     "200 requests at once, Redis": burst_with_redis,
     "another client behind a background queue of 400": background_queue,
+    "another client behind a background queue of 400, a single place": single_place,
     "40 readers of 3 MB that stop and leave": lost_readers,
 }
 

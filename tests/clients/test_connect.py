@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.clients.test_opencode import OFFLINE
 from tests.support.clients.installed import NEWEST, PINNED, Release, node_command, python_command
+from tests.support.clients.opencode import OPENCODE_ENVIRONMENT
 from tests.support.commands import serving
 from tests.support.connect_page import read_program
 
@@ -77,4 +77,5 @@ def test_llm_prints_what_the_model_says(tmp_path: Path, gateway: str) -> None:
 def test_opencode_prints_what_the_model_says(tmp_path: Path, gateway: str) -> None:
     (tmp_path / "opencode.json").write_text(read_program("opencode", "json", gateway))
     command = [node_command("opencode"), "run", "-m", "antiphon/echo", "Hello"]
-    assert "echo" in run(tmp_path, command, OFFLINE)  # the result of a tool that the model called
+    printed = run(tmp_path, command, OPENCODE_ENVIRONMENT)
+    assert "echo" in printed  # the result of a tool that the model called

@@ -2,43 +2,26 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
-from tests.support.clients.gateway import KEY, MODEL, ClientGateway, client_gateway
+from tests.support.clients.gateway import MODEL, ClientGateway, client_gateway
 from tests.support.clients.installed import node_command
+from tests.support.clients.opencode import OPENCODE_ENVIRONMENT, write_config
 from tests.support.clients.provider_requests import ProviderRequest
 from tests.support.clients.scenario import Client
 from tests.support.clients.scripted_model import Call, Dialect, Reply, Step
 
 OPENCODE = Client("opencode", "npm:opencode-ai")
-# It looks for newer packages, and goes on without them: nobody listens on this port.
-OFFLINE = {
-    "HTTP_PROXY": "http://127.0.0.1:9",
-    "HTTPS_PROXY": "http://127.0.0.1:9",
-    "NO_PROXY": "127.0.0.1",
-    "OPENCODE_DISABLE_AUTOUPDATE": "1",
-    "OPENCODE_DISABLE_DEFAULT_PLUGINS": "1",
-    "OPENCODE_DISABLE_MODELS_FETCH": "1",
-    "OPENCODE_PURE": "1",
-}
 
 
 async def run(setup: ClientGateway, *args: str) -> list[dict[str, Any]]:
     """Run one message; return the parts of the turn."""
     directory = setup.home / "work"
     directory.mkdir(exist_ok=True)
-    provider = {
-        "npm": "@ai-sdk/openai",
-        "options": {"baseURL": setup.base_url, "apiKey": KEY},
-        "models": {MODEL: {"name": "A scripted model", "reasoning": True}},
-    }
-    config = {"enabled_providers": ["gw"], "provider": {"gw": provider}, "share": "disabled"}
-    path = setup.home / "opencode.json"
-    path.write_text(json.dumps(config), encoding="utf-8")
+    path = write_config(setup, "@ai-sdk/openai")
     argv = [node_command("opencode"), "run", "--format", "json", "-m", f"gw/{MODEL}", *args]
-    env = {**OFFLINE, "OPENCODE_CONFIG": str(path)}
+    env = {**OPENCODE_ENVIRONMENT, "OPENCODE_CONFIG": str(path)}
     done = await setup.run(argv, env=env, cwd=directory, limit_s=180.0)
     return [line["part"] for line in done.check_success().lines]
 

@@ -461,7 +461,12 @@ async def test_a_turn_that_is_too_large_is_refused_and_others_are_saved(backend:
 
 async def test_a_turn_that_cannot_be_encoded_is_refused(backend: Backend) -> None:
     store = await backend.open()
-    for bad in (turn("r", text="\ud800"), turn("\ud800"), turn("r", response={"x": object()})):
+    named: dict[str, Any] = {"response": {"id": "r"}}
+    for bad in (
+        turn("r", text="\ud800"),
+        turn("\ud800", **named),
+        turn("r", input=({"x": object()},)),
+    ):
         with pytest.raises(StoreRefused):
             await store.save(bad)
     assert await store.load("r") is None

@@ -276,6 +276,52 @@ async def test_who_has_places_already_waits_for_those_who_have_none(backend: Bac
     assert await claim_ids(store, 1) == ["b1"]
 
 
+async def end_claimed(store: Store, limit: int = 1) -> list[str]:
+    """Claim and end queued responses, so that their places are free again."""
+    claimed = await store.runs.claim("p1", limit)
+    for each in claimed:
+        ended = turn(each.turn.id, client=each.turn.client)
+        await store.runs.finish(ended, each.token)
+    return [each.turn.id for each in claimed]
+
+
+async def test_a_single_place_goes_to_the_client_that_was_served_longest_ago(
+    backend: Backend,
+) -> None:
+    store = await backend.open()
+    for number in range(5):
+        await store.runs.begin(started(f"a{number}", "queued", client="a"), QUEUED)
+    for number in range(2):
+        await store.runs.begin(started(f"b{number}", "queued", client="b"), QUEUED)
+    assert [await end_claimed(store) for _ in range(2)] == [["a0"], ["b0"]]
+    await store.runs.begin(started("n0", "queued"), QUEUED)
+    order = [id for _ in range(5) for id in await end_claimed(store)]
+    assert order == ["n0", "a1", "b1", "a2", "a3"]
+    await store.runs.begin(started("b2", "queued", client="b"), QUEUED)
+    assert await end_claimed(store) == ["b2"]
+
+
+async def test_the_last_free_place_is_shared_while_others_hold_the_rest(backend: Backend) -> None:
+    store = await backend.open()
+    await store.runs.begin(started("c0", client="c"), RUNNING)
+    for number in range(4):
+        await store.runs.begin(started(f"a{number}", "queued", client="a"), QUEUED)
+    await store.runs.begin(started("b0", "queued", client="b"), QUEUED)
+    await store.runs.begin(started("c1", "queued", client="c"), QUEUED)
+    order = [id for _ in range(6) for id in await end_claimed(store)]
+    assert order == ["a0", "b0", "a1", "a2", "a3", "c1"]  # c has the other place
+
+
+async def test_a_cancelled_response_takes_no_turn_of_its_client(backend: Backend) -> None:
+    store = await backend.open()
+    for id, client in (("a0", "a"), ("a1", "a"), ("b0", "b"), ("b1", "b")):
+        await store.runs.begin(started(id, "queued", client=client), QUEUED)
+    assert await end_claimed(store) == ["a0"]
+    (claimed,) = await store.runs.claim("p1", 1, response_id="b0")
+    await store.runs.finish(turn("b0", status="cancelled", client="b"), claimed.token)
+    assert await end_claimed(store) == ["b1"]
+
+
 async def test_items_of_a_claimed_response_are_still_found(backend: Backend) -> None:
     store = await backend.open()
     item = {"type": "message", "id": "in_1", "role": "user", "content": "Hello?"}

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import aiohttp
+import msgspec
 from playwright.async_api import expect
 
 from antiphon.config import Config, load_config
-from tests.support.gateways import Running, running
+from tests.support.gateways import Running, replaced, running, settings
+from tests.support.pages.api import own_files
 from tests.support.pages.sample_gateway import answer
-from tests.support.pages.watched import BrowserTabs, overflow
+from tests.support.pages.watched import BrowserTabs, link_with_token, overflow
 from tests.support.upstream import upstream
 
 _FILE = """\
@@ -43,22 +46,21 @@ async def fresh_gateway(directory: Path) -> AsyncIterator[Running]:
         def load() -> Config:
             return load_config(path, {})
 
-        async with running(load(), load=load) as gateway:
+        async with running(load(), load=load, environment=own_files(directory)) as gateway:
             yield gateway
 
 
 async def test_a_key_is_pasted_and_tested(tabs: BrowserTabs, tmp_path: Path) -> None:
     async with (
         fresh_gateway(tmp_path) as gateway,
-        tabs.open(gateway, "providers", width=390) as page,
+        tabs.open(gateway, link_with_token(gateway, "providers"), width=390) as page,
     ):
         form = page.get_by_role("form", name="API key of a provider")
         await form.get_by_label("Provider").select_option("deepseek")
         await form.get_by_label("API key").fill(f" {SECRET} ")
-        await form.get_by_role("button", name="Add").click()
+        await form.get_by_role("button", name="Add and test").click()
         deepseek = page.locator("[data-provider=deepseek]")
         await expect(deepseek.locator(".facts")).to_contain_text("API keys2")
-        await deepseek.get_by_role("button", name="Test").click()
         await expect(deepseek.locator(".result .light.ok")).to_be_visible()
         assert await overflow(page) <= 0
         for path in ("providers", "config", "keys", "now"):
@@ -68,6 +70,81 @@ async def test_a_key_is_pasted_and_tested(tabs: BrowserTabs, tmp_path: Path) -> 
         await form.get_by_role("button", name="Add").click()
         await expect(page.locator("[data-provider=zhipu]")).to_be_visible()
         assert SECRET in (tmp_path / "antiphon.keys.json").read_text()
+
+
+async def test_the_first_run_takes_a_key_tests_it_and_chooses_the_model(
+    tabs: BrowserTabs, tmp_path: Path
+) -> None:
+    """A gateway without a file and without a provider, as `make serve` starts it."""
+    path = Path(own_files(tmp_path)["XDG_CONFIG_HOME"]) / "antiphon" / "antiphon.toml"
+    async with upstream(answer, ["listed-model"]) as provider:
+
+        def load() -> Config:
+            """The file that the page creates; DeepSeek has the address of the test's provider."""
+            base = settings(tmp_path)
+            if not path.exists():
+                return base
+            loaded = load_config(path, {})
+            own = {
+                name: msgspec.structs.replace(each, base_url=provider.url)
+                for name, each in loaded.providers.items()
+            }
+            kept = {"source": loaded.source, "chosen_model": loaded.chosen_model}
+            return replaced(base, default_provider="", providers=own, **kept)
+
+        async with (
+            running(load(), load=load, environment=own_files(tmp_path)) as gateway,
+            tabs.open(gateway, link_with_token(gateway, "now")) as page,
+        ):
+            await page.get_by_role("link", name="Add an API key").click()
+            form = page.get_by_role("form", name="API key of a provider")
+            await form.get_by_label("Provider").select_option("deepseek")
+            await form.get_by_label("API key").fill(SECRET)
+            await form.get_by_role("button", name="Add and test").click()
+            card = page.locator("[data-provider=deepseek]")
+            await expect(card.locator(".result")).to_contain_text("Responded after")
+            choice = page.get_by_role("form", name="Default model")
+            await choice.get_by_label("Model").select_option("deepseek/deepseek-flash")
+            await choice.get_by_role("button", name="Use it").click()
+            await expect(choice.get_by_label("Model")).to_have_value("deepseek/deepseek-flash")
+            await page.get_by_role("link", name="Now", exact=True).click()
+            snippet = page.locator(".card", has_text="Connect a client")
+            await expect(snippet).to_contain_text("deepseek/deepseek-flash")
+            assert "token" not in page.url
+
+
+async def test_without_the_token_the_page_says_how_to_change_something(
+    tabs: BrowserTabs, tmp_path: Path
+) -> None:
+    allowed = ("Failed to load resource: the server responded with a status of 401",)
+    async with fresh_gateway(tmp_path) as gateway:
+        for view in ("providers", "configuration"):
+            async with tabs.open(gateway, view, width=390) as page:
+                locked = page.locator(".locked").first
+                await expect(locked).to_contain_text("the link that antiphon serve shows")
+                await expect(page.get_by_role("form", name="New client key")).to_have_count(0)
+                assert await overflow(page) <= 0
+        async with tabs.open(gateway, "configuration", allowed=allowed) as page:
+            form = page.get_by_role("form", name="Token of the page")
+            await form.get_by_label("Token").fill(ATTACK)
+            await form.get_by_role("button", name="Unlock").click()
+            await expect(form.get_by_role("alert")).to_contain_text("Incorrect token")
+            await form.get_by_label("Token").fill(gateway.gateway.process.page.token)
+            await form.get_by_role("button", name="Unlock").click()
+            await expect(page.get_by_role("form", name="New client key")).to_be_visible()
+
+
+async def test_markup_in_a_model_s_name_is_text_where_the_default_is_chosen(
+    tabs: BrowserTabs, tmp_path: Path
+) -> None:
+    name = f"deepseek/{ATTACK}"
+    async with fresh_gateway(tmp_path) as gateway:
+        (tmp_path / "antiphon.keys.json").write_text(json.dumps({"default_model": name}))
+        await gateway.gateway.process.reload()
+        async with tabs.open(gateway, link_with_token(gateway, "providers")) as page:
+            choice = page.get_by_role("form", name="Default model").get_by_label("Model")
+            await expect(choice).to_have_value(name)
+            assert await page.evaluate("window.attacked") is None
 
 
 async def read(gateway: Running, path: str) -> str:
@@ -89,7 +166,7 @@ async def test_a_client_key_is_made_limited_and_revoked(tabs: BrowserTabs, tmp_p
     allowed = ("Failed to load resource: the server responded with a status of 400",)
     async with (
         fresh_gateway(tmp_path) as gateway,
-        tabs.open(gateway, "configuration", allowed=allowed) as page,
+        tabs.open(gateway, link_with_token(gateway, "configuration"), allowed=allowed) as page,
     ):
         assert await call(gateway, "anything") == 200
         form = page.get_by_role("form", name="New client key")
@@ -122,14 +199,17 @@ async def test_other_web_pages_change_no_keys(tmp_path: Path) -> None:
         bodies: dict[str, Any] = {
             "keys": {"name": "eve"},
             "provider-keys": {"provider": "deepseek", "key": SECRET},
+            "default-model": {"model": "deepseek/deepseek-flash"},
             "payloads": {"minutes": 15},
         }
+        own = {"authorization": f"Bearer {gateway.gateway.process.page.token}"}
         for path, body in bodies.items():
             url = f"{base}/{path}"
-            async with gateway.client.post(url, json=body, headers=headers) as response:
+            async with gateway.client.post(url, json=body, headers={**own, **headers}) as response:
                 assert response.status == 403
+                assert "Origin" in await response.text()
             form = aiohttp.FormData(body)  # what a form of another page can send without CORS
-            async with gateway.client.post(url, data=form) as response:
+            async with gateway.client.post(url, data=form, headers=own) as response:
                 assert response.status == 415
         async with gateway.client.delete(f"{base}/keys/eve", headers=headers) as response:
             assert response.status == 403

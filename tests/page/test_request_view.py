@@ -19,7 +19,7 @@ from tests.support.pages.sample_gateway import (
     act,
     sample_gateway,
 )
-from tests.support.pages.watched import BrowserTabs, make_traced_request
+from tests.support.pages.watched import BrowserTabs, link_with_token, make_traced_request
 
 FLASH = {"model": "deepseek/deepseek-flash"}
 CALL = {**FLASH, "tools": [TOOL]}
@@ -343,6 +343,8 @@ async def test_without_payloads_the_page_says_how_to_keep_them(
     async with sample_gateway(tmp_path, payloads=False) as gateway:
         id = await make_traced_request(gateway, REQUEST)
         async with tabs.open(gateway, f"requests/{id}") as page:
+            await expect(page.get_by_role("switch")).to_be_disabled()
+        async with tabs.open(gateway, link_with_token(gateway, f"requests/{id}")) as page:
             await expect(page.locator(".empty")).to_contain_text("payloads = true")
             await page.get_by_role("switch").check()
             await expect(page.locator(".payload-switch")).to_contain_text("are kept until")

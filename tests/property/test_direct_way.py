@@ -33,7 +33,7 @@ from antiphon.core.structured_output.filter import StructuredOutputFilter
 from antiphon.core.tools.declaration import ToolChoice
 from antiphon.core.tools.identity import Grammar, ToolIdentity, ToolIdentityMap
 from antiphon.core.translation.next_step import Round
-from antiphon.core.translation.translation import DirectWay, Translation
+from antiphon.core.translation.translation import DeltaPath, Translation
 from antiphon.core.web_search.citations import CitationFilter
 from antiphon.core.web_search.filter import WebSearchFilter
 from antiphon.core.web_search.rules import SearchRules
@@ -41,6 +41,7 @@ from antiphon.core.web_search.sources import NumberedSources, SearchResult
 from antiphon.dialects.chat.decode import ChatDecoder
 from antiphon.dialects.dialect import resolve
 from antiphon.dialects.responses.render import SSEEncoder, encode_document
+from antiphon.framing.limits import DEFAULT_LIMITS
 from antiphon.framing.sse import Frame, SSEDecoder
 from tests.support.corpus import cases
 from tests.support.machines import counting_ids, machine
@@ -96,7 +97,7 @@ class LongWayDialect:
         return self._dialect.decode(body)
 
 
-class NoDirectWay(DirectWay):
+class NoDirectWay(DeltaPath):
     """The direct way, closed for good."""
 
     def follow(self, delta: Delta | None) -> None:
@@ -110,7 +111,7 @@ class EveryStep(Translation):
         self, machine: ResponseMachine, source: Source, filters: list[DeltaFilter]
     ) -> None:
         super().__init__(machine, source, filters)
-        self._direct_way = NoDirectWay(machine, filters, self._reader.sizes)
+        self.path = NoDirectWay(machine, filters, DEFAULT_LIMITS)
 
 
 FREEFORM = ToolIdentity("edit", "edit", "custom", grammar=Grammar("regex", "[a-z]+"))

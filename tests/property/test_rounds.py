@@ -40,7 +40,7 @@ from antiphon.core.plan.next_round import FinishedRound, plan_next_round
 from antiphon.core.plan.plan import Plan
 from antiphon.core.response import Response
 from antiphon.core.stream.source import Source
-from antiphon.core.translation.next_step import Round, Search
+from antiphon.core.translation.next_step import Calls, Round
 from antiphon.core.translation.translation import make_translation
 from antiphon.core.web_search.search_call import SearchOutcome
 from antiphon.core.web_search.sources import SearchResult
@@ -140,16 +140,16 @@ class Run:
             self.events += self.translation.close()
             if self._is_over():
                 break
-        if not self.translation.ended:
+        if not self.translation.machine.has_ended:
             self.events += self.translation.give_up_round(LOST)
         return documents(self.events)
 
     def _is_over(self) -> bool:
         translation = self.translation
-        while isinstance(translation.next, Search):
+        while isinstance(translation.next, Calls):
             found = self.outcomes[self.searched % len(self.outcomes)]
             self.searched += 1
-            self.events += translation.settle_search(found)
+            self.events += translation.settle_call(found)
         wanted = translation.next
         if isinstance(wanted, Round) and wanted.fault is not None:
             self.rejected += 1
@@ -162,7 +162,7 @@ class Run:
             )
             assert problems(ChatDialect().encode(self.plan, stream=True).body) == []
             translation.begin_round()
-        return translation.ended
+        return translation.machine.has_ended
 
 
 def check_response(events: list[Document], *, rounds: int = 1) -> Document:
@@ -419,4 +419,4 @@ def test_an_answer_may_fail_after_any_delta(
             cut_at = data.draw(st.integers(0, len(each)))
             each[cut_at:] = data.draw(st.sampled_from([[], [Failure(LOST)], [Finish("error")]]))
     check_response(run.play([[[delta] for delta in each] for each in rounds]))
-    assert run.translation.ended
+    assert run.translation.machine.has_ended

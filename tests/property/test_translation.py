@@ -257,7 +257,7 @@ def test_no_events_after_the_end(steps: list[list[Delta]]) -> None:
         Source(ScriptedDialect(ScriptedDecoder([*steps, [Text("x"), Finish("stop")]] * 2))),
     )
     drive(translation, [b"x"] * (len(steps) + 1))
-    assert translation.ended
+    assert translation.machine.has_ended
     assert translation.feed(b"x") == translation.close() == translation.feed_whole(b"x") == []
 
 

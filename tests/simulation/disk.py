@@ -13,7 +13,7 @@ import shutil
 import sqlite3
 import tempfile
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -97,14 +97,27 @@ class Disk:
             return None
         row = rows[0]
         body = row[0] if row[0].startswith(b"{") else zlib.decompress(row[0])
-        response: dict[str, Any] = msgspec.json.decode(body)["response"]
-        return None if response["status"] in UNFINISHED else response
+        turn: dict[str, Any] = msgspec.json.decode(body)
+        response: dict[str, Any] = turn["response"]
+        if response["status"] in UNFINISHED:
+            return None
+        if not response["output"]:  # it is stored once, beside the response object
+            response["output"] = turn["output"]
+            if response.get("output_text") == "":
+                response["output_text"] = "".join(_texts_of(turn["output"]))
+        return response
 
     def query(self, statement: str, *values: object) -> list[Any]:
         """Read rows from the file."""
         if self._reader is None:
             self._reader = sqlite3.connect(f"file:{self.path}?mode=ro", uri=True)
         return self._reader.execute(statement, values).fetchall()
+
+
+def _texts_of(output: list[dict[str, Any]]) -> Iterator[str]:
+    for item in output:
+        if item["type"] == "message":
+            yield from (part["text"] for part in item["content"] if part["type"] == "output_text")
 
 
 @cache

@@ -106,7 +106,7 @@ def _save_later(original: Any) -> Any:
 def _save_something_else(original: Any) -> Any:
     async def save(self: SQLiteStore, turn: Any, **options: Any) -> None:
         changed = {**turn.response, "status": "in_progress"}
-        await original(self, msgspec.structs.replace(turn, response=changed), **options)
+        await original(self, turn.with_response(changed), **options)
 
     return save
 

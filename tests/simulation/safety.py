@@ -339,10 +339,17 @@ def _has_failed(exchange: Exchange) -> bool:
 def errors_have_their_shape(world: World) -> Iterator[str]:
     """An HTTP error is the API's error object, with a message."""
     for exchange in (*world.history.exchanges, *world.history.visits):
-        if exchange.outcome == "complete" and exchange.status not in (101, 200):
-            error = msgspec.json.decode(exchange.body).get("error", {})
-            if not error.get("message") or "type" not in error:
-                yield f"{describe(exchange)}: HTTP {exchange.status} {bytes(exchange.body)!r}"
+        is_error = exchange.outcome == "complete" and exchange.status not in (101, 200)
+        if is_error and not _is_error_object(bytes(exchange.body)):
+            yield f"{describe(exchange)}: HTTP {exchange.status} {bytes(exchange.body)!r}"
+
+
+def _is_error_object(body: bytes) -> bool:
+    try:
+        error = msgspec.json.decode(body).get("error", {})
+    except msgspec.DecodeError:
+        return False
+    return bool(error.get("message")) and "type" in error
 
 
 def no_crash(world: World) -> Iterator[str]:

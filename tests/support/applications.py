@@ -82,14 +82,17 @@ def use_upstream(engine: Engine, upstream: Upstream) -> None:
 
 @asynccontextmanager
 async def open_application(
-    config: Config | None = None, load: Callable[[], Config] | None = None
+    config: Config | None = None,
+    load: Callable[[], Config] | None = None,
+    environment: Mapping[str, str] | None = None,
 ) -> AsyncIterator[OpenApplication]:
-    """Open an application. `load` reads its configuration again."""
+    """Open an application. `load` reads its configuration again; `environment` has the directories
+    of its own files."""
     log: list[Entry] = []
     config = config or echo_config()
     reloading = None if load is None else FileReloading(config, load, log.append)
     async with open_setup(config, {}, log.append) as setup:
-        process = GatewayProcess(setup, reloading=reloading)
+        process = GatewayProcess(setup, environment=environment, reloading=reloading)
         try:
             yield OpenApplication(Application(process), setup.engine, log)
         finally:

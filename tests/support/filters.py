@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from antiphon.core.deltas import Delta, SearchStarted
+from typing import Any
+
+from antiphon.core.deltas import Delta
 from antiphon.core.diagnostic import Diagnostic
 from antiphon.core.filters.filter import DeltaFilter, FollowUp, RoundEnd, RoundWish, Wish
-from antiphon.core.web_search.filter import SearchWish
-from antiphon.core.web_search.search_call import SearchCall, SearchOutcome
+from antiphon.core.filters.gateway_call import CallWish
 
 
 class DrivenFilter:
@@ -23,8 +24,8 @@ class DrivenFilter:
         return self.wish.follow_up if isinstance(self.wish, RoundWish) else None
 
     @property
-    def searches(self) -> tuple[SearchCall, ...]:
-        return self.wish.calls if isinstance(self.wish, SearchWish) else ()
+    def searches(self) -> tuple[Any, ...]:
+        return self.wish.calls if isinstance(self.wish, CallWish) else ()
 
     def feed(self, delta: Delta) -> list[Delta]:
         return self._subject.feed(delta)
@@ -39,11 +40,11 @@ class DrivenFilter:
         self.wish = None
         return [*self._subject.give_up()]
 
-    def settle(self, outcome: SearchOutcome) -> list[Delta]:
-        """Make the first search that is wanted: its start, and its outcome."""
-        assert isinstance(self.wish, SearchWish)
-        started = SearchStarted(self.wish.calls[0].action)
-        return [started, *self._end(self.wish.settle(outcome))]
+    def settle(self, outcome: object) -> list[Delta]:
+        """Make the first call that is wanted: its announcement, and its outcome."""
+        assert isinstance(self.wish, CallWish)
+        started = self.wish.calls[0].announce()
+        return [*started, *self._end(self.wish.settle(outcome))]
 
     def _end(self, end: RoundEnd) -> list[Delta]:
         self.wish = end.wish

@@ -106,12 +106,14 @@ async def running(
     config: Config,
     runtime: Runtime | None = None,
     load: Callable[[], Config] | None = None,
+    environment: Mapping[str, str] | None = None,
 ) -> AsyncIterator[Running]:
-    """Run a gateway. `load` reads its configuration again."""
+    """Run a gateway. `load` reads its configuration again; `environment` has the directories of
+    its own files, such as the page token."""
     log: list[Entry] = []
     reloading = None if load is None else FileReloading(config, load, log.append)
     async with open_setup(config, {}, log.append, runtime) as setup:
-        gateway = GatewayServer(setup, reloading=reloading)
+        gateway = GatewayServer(setup, environment=environment, reloading=reloading)
         await gateway.start()
         base_url = f"http://127.0.0.1:{gateway.port}/v1"
         async with aiohttp.ClientSession() as client:

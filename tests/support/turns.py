@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from antiphon.store.store import Store, Turn
+from antiphon.store.turn import encode_response_object
 
 
 class Clock:
@@ -29,7 +30,9 @@ def turn(id: str, previous: str | None = None, *, text: str = "", **changes: Any
         "output": ({"type": "message", "role": "assistant", "content": text or f"from {id}"},),
         "response": {"id": id, "object": "response"},
     }
-    return Turn(**values | changes)
+    values |= changes
+    encoded = encode_response_object(values.pop("response"), values["output"])
+    return Turn(**values, encoded=encoded)
 
 
 def build_chain(length: int) -> list[Turn]:

@@ -6,6 +6,7 @@ import argparse
 import asyncio
 import errno
 import os
+import secrets
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -26,12 +27,13 @@ from antiphon.cli.load_config import (
 from antiphon.cli.provider_sources import describe_providers, find_real_providers
 from antiphon.cli.serve_workers import Announce, make_loop_factory, serve_workers
 from antiphon.cli.terminal import is_terminal, make_console, print_error, print_result
-from antiphon.config import Config, ServerConfig
+from antiphon.config import Config, ServerConfig, data_directory
 from antiphon.engine.engine import Engine
 from antiphon.engine.routing import Router
 from antiphon.errors import ConfigError
 from antiphon.server.log_output import open_log
 from antiphon.server.serve import GatewayServer, serve
+from antiphon.server.ui.page_token import read_or_create_token
 
 _EPILOG = """\
 examples:
@@ -121,7 +123,8 @@ def _make_announcer(config: Config, path: Path | None) -> Announce:
     def announce(port: int, router: Router) -> None:
         address = make_base_url(config.server.host, port)
         if is_terminal():
-            _print_banner(address, _describe_gateway(router, config, path))
+            page = _make_page_address(address, config)
+            _print_banner(address, [("page", page), *_describe_gateway(router, config, path)])
             _print_next_steps(address, router, with_key=bool(config.server.api_keys))
         else:
             print_result(
@@ -135,10 +138,18 @@ def _make_announcer(config: Config, path: Path | None) -> Announce:
     return announce
 
 
+def _make_page_address(address: str, config: Config) -> str:
+    """The address of the page, with the token that allows changes there without an admin key."""
+    page = f"{address.removesuffix('/v1')}/ui"
+    if config.server.admin_key:
+        return page
+    token = read_or_create_token(data_directory(os.environ), secrets.token_bytes)
+    return f"{page}#token={token}" if token else page
+
+
 def _print_banner(address: str, rows: Sequence[tuple[str, str]]) -> None:
     grid = Table.grid(padding=(0, 2))
     grid.add_row(Text("API", style="dim"), Text(address, style="bold green"))
-    grid.add_row(Text("page", style="dim"), Text(f"{address.removesuffix('/v1')}/ui"))
     for name, value in rows:
         grid.add_row(Text(name, style="dim"), Text(value))
     title = Text.assemble(("antiphon", "bold"), f" {__version__}")
@@ -162,7 +173,10 @@ def _describe_gateway(router: Router, config: Config, path: Path | None) -> list
 def _print_next_steps(address: str, router: Router, *, with_key: bool) -> None:
     console = make_console()
     if not find_real_providers(router.providers.values()):
-        advice = "Set an API key such as DEEPSEEK_API_KEY, or start Ollama, and start this again."
+        advice = (
+            "Set an API key such as DEEPSEEK_API_KEY, or start Ollama, and start this again. Or"
+            " paste a key on the page."
+        )
         console.print(Text(advice, style="yellow"), soft_wrap=True)
     steps = [
         ("antiphon codex", "run Codex with these models"),

@@ -1,5 +1,5 @@
-"""The key file: keys that were made or pasted on the page, in a file of their own beside the
-configuration. The configuration wins where both have a name.
+"""The key file: keys that were made or pasted on the page and the model that was chosen there, in a
+file of their own beside the configuration. The configuration wins where both have a name.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ class KeyFile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Limits of these clients, as [limits.NAME]."""
     providers: dict[str, list[Secret]] = field(default_factory=dict)
     """API keys of providers, as `api_keys` in [providers.NAME]."""
+    default_model: str = ""
+    """The model for clients that let the gateway choose."""
 
     def __repr__(self) -> str:
         return f"KeyFile(clients={[*self.clients]}, providers={[*self.providers]})"
@@ -98,4 +100,10 @@ def add_keys(config: Config, keys: KeyFile) -> Config:
         known = providers.get(name, ProviderConfig())
         fresh = [key for key in added if key not in known.api_keys]
         providers[name] = replace(known, api_keys=[*known.api_keys, *fresh])
-    return replace(config, server=server, limits=limits, providers=providers)
+    return replace(
+        config,
+        server=server,
+        limits=limits,
+        providers=providers,
+        chosen_model=keys.default_model,
+    )

@@ -179,7 +179,7 @@ class _ConfigReader:
     ) -> dict[str, Any]:
         types = {known.name: known.type for known in msgspec.structs.fields(kind)}
         if kind is Config:
-            del types["source"], types["local"]
+            del types["source"], types["local"], types["chosen_model"]
         if kind is LimitConfig:  # a number is a bound of responses, a table the limits of a client
             tables = {key: each for key, each in value.items() if isinstance(each, dict)}
             bounds = {key: each for key, each in value.items() if key not in tables}

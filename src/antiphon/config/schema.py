@@ -386,6 +386,8 @@ class Config(Struct, frozen=True, kw_only=True):
     otel: OtelConfig = OtelConfig()
     local: dict[str, ProviderConfig] = field(default_factory=dict)
     """Model servers that were found on this machine, with their models. Not a key."""
+    chosen_model: str = ""
+    """The default model that was chosen on the page. Not a key."""
     source: ConfigSource | None = None
     """The file it was read from, so that later checks can name the line. Not a key."""
 

@@ -168,7 +168,8 @@ class Attempt:
 
 def _lose(translation: Translation, fault: ProviderFault, log: ConnectionLog) -> list[Event]:
     """End a round whose connection broke."""
-    if translation.finishing and not translation.ended:
+    machine = translation.machine
+    if machine.pending_finish is not None and not machine.has_ended:
         log.lost_after_finish(fault, translation)
     return translation.connection_lost(fault)
 

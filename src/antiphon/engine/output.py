@@ -169,7 +169,7 @@ class RunLog:
     def _read_texts(self, translation: Translation) -> RequestTexts:
         """Read the texts that a provider's words may quote."""
         body = self._attempts.sent_body or msgspec.json.encode(self._prepared.request.raw)
-        return read_texts(body, msgspec.json.encode(translation.snapshot.output))
+        return read_texts(body, msgspec.json.encode(translation.machine.snapshot.output))
 
     def _find_failure(
         self, fault: ProviderFault | None, translation: Translation
@@ -202,7 +202,7 @@ class RunLog:
         usage = None if response is None else response.usage
         if usage is not None and usage.total_tokens:
             return None
-        snapshot = translation.snapshot
+        snapshot = translation.machine.snapshot
         if not snapshot.output:
             return None
         sent_bytes = len(self._attempts.sent_body)
@@ -303,7 +303,7 @@ class RunOutput:
         pipeline = self.pipeline
         batch = pipeline.feed(self._batch(events, translation))
         events = batch.events
-        if pipeline.fault is not None and not translation.ended:
+        if pipeline.fault is not None and not translation.machine.has_ended:
             batch = pipeline.feed(self._batch(translation.fail(pipeline.fault), translation))
             events = [*events, *batch.events]
         self.fault = translation.machine.fault or pipeline.fault
@@ -327,7 +327,7 @@ class RunOutput:
             events,
             fault=machine.fault or self.fault,
             finish_reason=self.log.finish_reason(translation),
-            refused=translation.refused,
+            refused=translation.path.refused,
             diagnostics=self.diagnostics,
             facts=self.log.facts,
             upstream_latency_ms=self._attempts.latency_ms,

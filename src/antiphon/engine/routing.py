@@ -68,9 +68,12 @@ class Router:
         *,
         discovers: bool = True,
         found: Collection[str] = (),
+        chosen_model: str = "",
     ) -> None:
         """Without `default_provider`, the first provider is the default. `discovers`: an API key in
-        the environment enables its provider. `found`: names of providers that were only found."""
+        the environment enables its provider. `found`: names of providers that were only found.
+        `chosen_model`: the default model, as long as a provider has it."""
+        self._chosen_model = chosen_model
         self._discovers = discovers
         self._found = {*found} - {default_provider}
         self._fallbacks = fallbacks
@@ -145,9 +148,12 @@ class Router:
         return "" if name in self._aliases else name.partition("/")[0]
 
     def default_name(self) -> str:
-        """Return the default model: the target of the alias `*`, else the first model."""
+        """Return the default model: the target of the alias `*`, else the model that was chosen on
+        the page, else the first model."""
         if "*" in self._aliases:
             return self._aliases["*"]
+        if self._chosen_model and self._known(self._chosen_model) is not None:
+            return self._chosen_model
         known = self._default.models()
         return f"{self._default.name}/{known[0]}" if known else self.names()[0]
 
@@ -233,6 +239,7 @@ def inspect_routes(
         config.fallbacks,
         discovers=discovers,
         found=config.local.keys() - config.providers.keys(),
+        chosen_model=config.chosen_model,
     )
     for path, target in list_targets(config):
         if router.direct(target) is None:

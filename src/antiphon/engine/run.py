@@ -6,8 +6,9 @@
    attempts go on. After it, a fault is a `response.failed`.
 3. One network read, one feed, one batch of events: nothing is awaited per delta.
 4. The turn is saved before its terminal event leaves.
-5. A response may take several rounds: searches are made and the provider is called again until the
-   response is complete. In each round, attempts go on until its first output.
+5. A response may take several rounds: the gateway makes calls itself, such as searches, and the
+   provider is called again until the response is complete. In each round, attempts go on until its
+   first output.
 6. A run knows nothing of HTTP: its reader may be a socket, a background job or a library user.
 
 It owns three parts: `Attempts` calls providers, the `Translation` makes events of their bytes, and
@@ -21,25 +22,26 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from enum import StrEnum
 from functools import partial
-from typing import Literal, Self, TypeAlias, TypeVar
+from typing import Any, Literal, Self, TypeAlias, TypeVar
 
 import msgspec
 
 from antiphon.core.diagnostic import Diagnostic
 from antiphon.core.events import TERMINAL_TYPES, Created, Event, Failed, InProgress
 from antiphon.core.faults.fault import FaultType, ProviderFault, protocol_fault, timeout_fault
+from antiphon.core.filters.gateway_call import GatewayCall
 from antiphon.core.items import Item, Message, OutputText
 from antiphon.core.plan.plan import Plan
 from antiphon.core.response import Response
+from antiphon.core.stream.finish import CANCELLED
 from antiphon.core.stream.source import Source
-from antiphon.core.translation.next_step import READING, Round, Search
-from antiphon.core.translation.translation import Translation, make_translation
-from antiphon.core.web_search.search_call import SearchCall, SearchOutcome
+from antiphon.core.translation.next_step import READING, Calls, Round
+from antiphon.core.translation.translation import Translation, is_blocked, make_translation
 from antiphon.dialects.responses.create_response import report_settings
 from antiphon.engine.attempts import Attempts
 from antiphon.engine.output import RunOutput
 from antiphon.engine.routing import Target
-from antiphon.engine.services import MakeSearch, Prepared, Services, make_describe
+from antiphon.engine.services import Prepared, Services, make_describe
 from antiphon.engine.turns import SaveTurn
 from antiphon.errors import UpstreamError
 from antiphon.stages.stage import failed, terminal
@@ -51,7 +53,10 @@ Admit: TypeAlias = Callable[[str, str], Awaitable[Mapping[str, str]]]
 raises `LimitExceeded`."""
 
 
-_BETWEEN_ROUNDS = (Search, Round)
+MakeCall: TypeAlias = Callable[[Any], Awaitable[object]]
+"""Makes a call of one kind, and returns its outcome."""
+
+_BETWEEN_ROUNDS = (Calls, Round)
 
 
 class State(StrEnum):
@@ -88,7 +93,7 @@ class Run:
         self._output = RunOutput(services, prepared, self._trace, self._attempts, save)
         self._translation = translate(services, prepared, prepared.targets[0], prepared.first_plan)
         """Made anew for each attempt of the first round; the same one goes on in later rounds."""
-        self._searches = Searches(services.search)
+        self._calls = GatewayCalls(services.search)
 
     @property
     def diagnostics(self) -> tuple[Diagnostic, ...]:
@@ -122,7 +127,7 @@ class Run:
             held.callback(self._trace.abort)
             self._trace.begin(self.prepared.skipped, software=caller.profile.software)
             self._attempts.acquire(held)
-            held.callback(self._searches.close)
+            held.callback(self._calls.close)
             self._output.open()
             if self._attempts.chosen.target is not self.prepared.targets[0]:
                 self._restart(self._attempts.plan)
@@ -142,13 +147,13 @@ class Run:
     def stop(self, fault: ProviderFault) -> None:
         """End the response from outside: disconnect, and let the reader find the fault."""
         self._attempts.stop(fault)
-        self._searches.close()
+        self._calls.close()
 
     async def cancel(self) -> list[Event]:
         """End the response as cancelled, with its output so far; call it when nothing else runs."""
         self._attempts.close_current()
-        self._searches.close()
-        events = self._output.take_unread() + self._translation.cancel()
+        self._calls.close()
+        events = self._output.take_unread() + self._translation.finish(CANCELLED)
         return await self._output.release(events, self._translation) if events else []
 
     # A streamed response
@@ -196,7 +201,9 @@ class Run:
         events = output.take_unread() + translation.fail(fault)
         if terminal(events) is None:
             message = output.log.describe(fault)
-            events.append(failed(translation.snapshot, code=fault.public_code, message=message))
+            events.append(
+                failed(translation.machine.snapshot, code=fault.public_code, message=message)
+            )
         return await output.release(events, translation)
 
     # A whole response
@@ -314,15 +321,15 @@ class Run:
             self._translation.start()
 
     async def _continue(self, *, whole: bool) -> list[Event]:
-        """Do what the response waits for: the next search, or a further round."""
+        """Do what the response waits for: the next call of the gateway, or a further round."""
         self.state = State.BETWEEN_ROUNDS
         translation = self._translation
         wanted = translation.next
         try:
-            if isinstance(wanted, Search):
-                found = await self._searches.outcome(wanted.calls)
+            if isinstance(wanted, Calls):
+                found = await self._calls.outcome(wanted.calls)
                 stopped = self._attempts.stopped
-                return translation.fail(stopped) if stopped else translation.settle_search(found)
+                return translation.fail(stopped) if stopped else translation.settle_call(found)
             if isinstance(wanted, Round):
                 translation.begin_round()
                 self._trace.begin_round()
@@ -371,9 +378,9 @@ def make_source(services: Services, prepared: Prepared, target: Target) -> Sourc
 
 def has_output(translation: Translation, events: Sequence[Event]) -> bool:
     """Whether the provider has sent enough to commit to its attempt; `events` are unread."""
-    if translation.is_holding_back or translation.next is not READING:
+    if translation.path.is_holding_back or translation.next is not READING:
         return True
-    if translation.machine.pending_finish is not None and not translation.is_blocked:
+    if translation.machine.pending_finish is not None and not is_blocked(translation):
         return True
     return any(not isinstance(event, Created | InProgress | Failed) for event in events)
 
@@ -388,7 +395,7 @@ def fault_without_output(
     if not isinstance(ending, Failed) or not all(map(_is_blank, ending.response.output)):
         return None
     message = f"{provider} closed the stream without any output."
-    return translation.fault or protocol_fault(message)
+    return translation.machine.fault or protocol_fault(message)
 
 
 def fault_of_whole_round(
@@ -407,32 +414,32 @@ def _is_blank(item: Item) -> bool:
     return isinstance(item, Message) and item.content in ((), (OutputText(),))
 
 
-# Web searches
+# Calls that the gateway makes itself
 
 
-class Searches:
-    """Web searches of one response: started together, reported in order."""
+class GatewayCalls:
+    """The calls of one response: started together, reported in order."""
 
-    def __init__(self, search: MakeSearch) -> None:
-        self._search = search
-        self._tasks: dict[str, asyncio.Future[SearchOutcome]] = {}
+    def __init__(self, make: MakeCall) -> None:
+        self._make = make
+        self._tasks: dict[str, asyncio.Future[object]] = {}
         self._is_closed = False
 
-    async def outcome(self, calls: Sequence[SearchCall]) -> SearchOutcome:
+    async def outcome(self, calls: Sequence[GatewayCall]) -> object:
         """Return the outcome of the first call; start the others at the same time."""
         if self._is_closed:
-            return SearchOutcome(failed=True)
+            return calls[0].fail()
         for call in calls:
             if call.call_id not in self._tasks:
-                self._tasks[call.call_id] = asyncio.ensure_future(self._search(call))
+                self._tasks[call.call_id] = asyncio.ensure_future(self._make(call))
         task = self._tasks[calls[0].call_id]
-        await asyncio.wait({task})  # cancelling a search must not cancel the run
+        await asyncio.wait({task})  # cancelling a call must not cancel the run
         if task.cancelled() or task.exception() is not None:
-            return SearchOutcome(failed=True)
+            return calls[0].fail()
         return task.result()
 
     def close(self) -> None:
-        """Cancel the searches that are being made, and make no more."""
+        """Cancel the calls that are being made, and make no more."""
         self._is_closed = True
         for task in self._tasks.values():
             task.cancel()

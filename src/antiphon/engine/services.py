@@ -17,7 +17,6 @@ from antiphon.core.diagnostic import Diagnostic
 from antiphon.core.faults.fault import ProviderFault
 from antiphon.core.faults.messages import negotiate_locale
 from antiphon.core.history.capsule import Sealer, Unseal
-from antiphon.core.items import Document
 from antiphon.core.plan.plan import Plan
 from antiphon.core.plan.planner import Planner
 from antiphon.core.request import Request
@@ -38,6 +37,7 @@ from antiphon.stages.stage import StageFactory
 from antiphon.stages.trace import ClientFormat
 from antiphon.store.redact import Redactor
 from antiphon.store.store import Store, Turn
+from antiphon.store.turn import encode_response
 
 MakeSearch: TypeAlias = Callable[[SearchCall], Awaitable[SearchOutcome]]
 """Never raises: a search that fails is an outcome, too."""
@@ -201,7 +201,6 @@ class Prepared(Struct, frozen=True, kw_only=True):
 
     def make_turn(self, response: Response, provider: str) -> Turn:
         """Make the turn to store: this request, and its response as it stands."""
-        document: Document = msgspec.to_builtins(response)
         return Turn(
             id=response.id,
             previous_response_id=self.request.previous_response_id,
@@ -212,8 +211,8 @@ class Prepared(Struct, frozen=True, kw_only=True):
             client=self.caller.client,
             conversation_end=self.conversation_end,
             input=self.request.input,
-            output=tuple(document["output"]),
-            response=document,
+            output=tuple(msgspec.to_builtins(response.output)),
+            encoded=encode_response(response),
         )
 
     def facts(self) -> dict[str, Any]:

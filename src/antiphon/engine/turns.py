@@ -86,8 +86,8 @@ class TurnWriter:
         response stays good if the store fails."""
         clock = self._services.runtime.monotonic
         began = clock()
-        turn = self._prepared.make_turn(response, facts["provider"])
         try:
+            turn = self._prepared.make_turn(response, facts["provider"])
             events = await self._save_turn(turn, events)
         except AntiphonError as error:
             failure = Entry("store.save_failed", "error", {**facts, "reason": error.message})

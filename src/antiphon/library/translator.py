@@ -30,7 +30,7 @@ from antiphon.core.response import Response
 from antiphon.core.stream.blocks import Seal
 from antiphon.core.stream.numbered_ids import number_ids
 from antiphon.core.stream.source import Source
-from antiphon.core.translation.next_step import Round, Search
+from antiphon.core.translation.next_step import Calls, Round
 from antiphon.core.translation.translation import Translation, make_translation
 from antiphon.dialects.responses.create_response import create_response
 from antiphon.errors import InvalidRequest
@@ -176,12 +176,12 @@ class Translator:
     @property
     def response(self) -> dict[str, Any]:
         """The response as it stands, complete once `ended` is true; in the client's format."""
-        return self._rendered.whole(self._response or self._translation.snapshot)
+        return self._rendered.whole(self._response or self._translation.machine.snapshot)
 
     @property
     def diagnostics(self) -> list[dict[str, Any]]:
         """What was degraded or dropped, in the request and in the answer."""
-        found: list[Diagnostic] = [*self._plan.diagnostics, *self._translation.diagnostics]
+        found: list[Diagnostic] = [*self._plan.diagnostics, *self._translation.machine.diagnostics]
         return [msgspec.to_builtins(diagnostic) for diagnostic in found]
 
     def feed(self, chunk: bytes) -> list[dict[str, Any]]:
@@ -214,7 +214,7 @@ class Translator:
             return []
         if isinstance(wanted, Round):  # a gateway would have asked again
             translation.begin_round()
-        if isinstance(wanted, Search | Round):
+        if isinstance(wanted, Calls | Round):
             return translation.give_up_round(protocol_fault("no further request was made"))
         return []
 
@@ -230,10 +230,10 @@ class Translator:
     def _release(self, events: list[Event]) -> list[dict[str, Any]]:
         """Check a finished response against its contract, and render the events."""
         batch = self._pipeline.feed(
-            Batch(events, self._translation.fault, self._translation.refused)
+            Batch(events, self._translation.machine.fault, self._translation.path.refused)
         )
         released = self._rendered.feed(batch.events)
-        if self._translation.ended and batch.events and self._response is None:
+        if self._translation.machine.has_ended and batch.events and self._response is None:
             self._response = getattr(batch.events[-1], "response", None)
         return released
 

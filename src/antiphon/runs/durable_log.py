@@ -19,7 +19,6 @@ from antiphon.errors import LeaseLost, StoreError, StoreRefused
 from antiphon.runs.event_log import EventLog, join_batches
 from antiphon.runs.stored_log import encode_batch
 from antiphon.stages.stage import failed, terminal
-from antiphon.store.conversation import conversation_of
 from antiphon.store.run_log import BEFORE_FIRST, LoggedBatch, RunStore
 from antiphon.store.turn import Turn
 
@@ -130,7 +129,7 @@ class DurableLog(EventLog):
 
     async def _write_end(self, turn: Turn) -> None:
         pending = self._pending() if self._is_streamed else ()
-        conversation_id = conversation_of(turn.response)
+        conversation_id = turn.conversation_id
         await self._runs.finish(turn, self._token, pending, conversation_id=conversation_id)
 
     def _pending(self) -> list[LoggedBatch]:
@@ -156,5 +155,4 @@ def _too_large(turn: Turn, events: list[Event], error: StoreRefused) -> tuple[Tu
         raise error
     empty = replace(ending.response, output=())
     event = failed(empty, code="server_error", message=error.message)
-    response = msgspec.to_builtins(event.response)
-    return replace(turn, status="failed", output=(), response=response), [event]
+    return turn.with_response(msgspec.to_builtins(event.response)), [event]

@@ -12,7 +12,6 @@ from contextlib import suppress
 from typing import NamedTuple
 
 import msgspec
-from msgspec.structs import replace
 
 from antiphon.core.events import Event, HostedToolEvent
 from antiphon.core.items import Document
@@ -23,7 +22,6 @@ from antiphon.runs.event_log import finished_items
 from antiphon.runs.lease import ProcessLease
 from antiphon.runs.stored_log import encode_batch, read_stored_log
 from antiphon.stages.log import Entry
-from antiphon.store.conversation import conversation_of
 from antiphon.store.run_log import (
     BEFORE_FIRST,
     FIRST_TOKEN,
@@ -161,7 +159,7 @@ class StartedTurns:
             task.exception()  # its reader may have left
 
     async def _finish(self, turn: Turn) -> None:
-        conversation_id = conversation_of(turn.response)
+        conversation_id = turn.conversation_id
         try:
             await self._store.runs.finish(turn, FIRST_TOKEN, conversation_id=conversation_id)
         except LeaseLost:
@@ -204,11 +202,11 @@ async def _end_run(runs: RunStore, run: ClaimedRun, *, is_cancelled: bool, reaso
         "output_text": text_of_output(output),
         "usage": _NO_USAGE,
     }
-    turn = replace(turn, status=status, output=tuple(output), response=response)
+    turn = turn.with_response(response)
     events = _first_events(run, has_begun=has_begun)
     batches = [_final_batch(run, events, response)] if run.start.is_streamed else ()
     with suppress(LeaseLost):  # it was deleted
-        await runs.finish(turn, run.token, batches, conversation_id=conversation_of(response))
+        await runs.finish(turn, run.token, batches, conversation_id=turn.conversation_id)
     return response
 
 

@@ -44,7 +44,7 @@ def read_or_create_key(path: Path, new_bytes: Callable[[int], bytes]) -> str:
     try:
         if not path.exists():
             path.parent.mkdir(parents=True, exist_ok=True)
-            _write_new(path, new_bytes(_KEY_BYTES).hex())
+            write_new_key(path, new_bytes(_KEY_BYTES).hex())
     except OSError as error:
         raise ConfigError(
             f"{path}: the capsule key cannot be saved ({error.strerror}); set [capsule] keys."
@@ -73,7 +73,7 @@ def read_key(path: Path) -> str:
     return key
 
 
-def _write_new(path: Path, key: str) -> None:
+def write_new_key(path: Path, key: str) -> None:
     """Create the file in one step: it has all of the key or does not exist, also after a crash.
     If another process creates it at the same time, the file of that process stays."""
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)  # mode 600

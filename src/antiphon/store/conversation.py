@@ -101,12 +101,6 @@ class ConversationStore(Protocol):
         """Add a turn as `RunStore.finish` does, for a response that is not stored itself."""
 
 
-def conversation_of(response: Document) -> str | None:
-    """Return the id of the conversation that a response belongs to."""
-    conversation = response.get("conversation")
-    return None if conversation is None else conversation["id"]
-
-
 def page_size(limit: int | None, limits: StoreLimits) -> int:
     """Return how many items a page has at most."""
     return limits.max_history_items if limit is None else min(limit, limits.max_history_items)
@@ -144,7 +138,7 @@ async def load_items_before(
 ) -> list[Document]:
     """Return the items that the conversation of a turn had when it began, as far as they were not
     deleted; none if it does not belong to a conversation, or continues another response."""
-    conversation_id = conversation_of(turn.response)
+    conversation_id = turn.conversation_id
     is_first = turn.previous_response_id is None
     if conversation_id is None or turn.conversation_end is None or not is_first:
         return []

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from antiphon.errors import LeaseLost, StoreError
 from antiphon.store.turn import UNFINISHED as UNFINISHED
-from antiphon.store.turn import Turn
+from antiphon.store.turn import Turn, encode_response_object
 
 FIRST_TOKEN = 1
 """Fencing token of a run whose holder has not changed."""
@@ -119,8 +119,8 @@ class RunStore(Protocol):
     async def claim(
         self, holder: str, limit: int, *, response_id: str | None = None
     ) -> list[ClaimedRun]:
-        """Make queued responses runs of this holder: of each client in turn, and of one client the
-        oldest first. Or only one of them."""
+        """Make queued responses runs of this holder: of each client in turn, beginning with the one
+        that was served longest ago, and of one client the oldest first. Or only one of them."""
 
     async def claim_expired(self, holder: str, limit: int) -> list[ClaimedRun]:
         """Make runs whose holder's lease has expired runs of this holder, which ends them."""
@@ -185,7 +185,8 @@ def check_token(response_id: str, token: int, current: int | None) -> None:
 
 def with_status(turn: Turn, status: str) -> Turn:
     """Return an unfinished turn whose status, also in its response object, is another one."""
-    return replace(turn, status=status, response={**turn.response, "status": status})
+    response = {**turn.response, "status": status}
+    return replace(turn, status=status, encoded=encode_response_object(response, turn.output))
 
 
 class _LaterRun(Struct):

@@ -1,32 +1,35 @@
 """The stored turn, its encoding, and the limits that every backend enforces.
 
 A turn is one stored response: its own input items and its output items, as unmodified JSON
-objects. Instructions are not part of it (docs/adr/0012-save-before-the-terminal-event.md).
+objects. Instructions are not part of it (docs/adr/0012-save-before-the-terminal-event.md). The
+output is stored once: the response object has an empty one, which `Turn.response` fills
+(docs/adr/0098-a-turn-stores-its-output-once.md).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeAlias
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import UNSET, Raw, Struct, structs
 
 from antiphon.core.items import Document
+from antiphon.core.response import Response, text_of_output
 from antiphon.errors import StoreRefused
 
 Clock: TypeAlias = Callable[[], int]
+"""Returns the time in whole seconds since the epoch. May be called from any thread."""
 ExactClock: TypeAlias = Callable[[], float]
 """Of leases: whole seconds would take up to one second of them."""
-"""Returns the time in whole seconds since the epoch. May be called from any thread."""
 
 
 UNFINISHED = frozenset(("queued", "in_progress"))
 """Statuses of responses that have not ended."""
 
 
-class Turn(Struct, frozen=True, kw_only=True):
-    """One stored response. `response` is the final Response object as sent to the client."""
+class Turn(Struct, frozen=True, kw_only=True, rename={"encoded": "response"}):
+    """One stored response."""
 
     id: str
     previous_response_id: str | None = None
@@ -41,9 +44,35 @@ class Turn(Struct, frozen=True, kw_only=True):
     """The id of the last item that its conversation had before it, if it has one."""
     input: tuple[Document, ...] = ()
     output: tuple[Document, ...] = ()
-    response: Document
+    encoded: Raw
+    """The response object as JSON, without its output: see `encode_response`."""
     expires_at: int | None = None
     """None: the store sets it from `StoreLimits.ttl_s`."""
+
+    @property
+    def response(self) -> Document:
+        """The final Response object as sent to the client. It is decoded at each use."""
+        response: Document = msgspec.json.decode(self.encoded)
+        if self.output and response.get("output") == []:
+            response["output"] = [*self.output]
+            if response.get("output_text") == "":
+                response["output_text"] = text_of_output(self.output)
+        return response
+
+    @property
+    def conversation_id(self) -> str | None:
+        """The conversation that the response belongs to."""
+        conversation = _decode_conversation(self.encoded).conversation
+        return None if conversation is None else conversation["id"]
+
+    def with_response(self, response: Document) -> Turn:
+        """Return the turn with another response object, which has the same id."""
+        return structs.replace(
+            self,
+            status=response["status"],
+            output=tuple(response["output"]),
+            encoded=encode_response_object(response, response["output"]),
+        )
 
 
 class StoreLimits(Struct, frozen=True, kw_only=True):
@@ -92,8 +121,33 @@ class RawItems(Struct):
     output: tuple[Raw, ...] = ()
 
 
+class _OfConversation(Struct):
+    """The only field of a response object that is read of it."""
+
+    conversation: Document | None = None
+
+
 _decode = msgspec.json.Decoder(Turn).decode
+_decode_conversation = msgspec.json.Decoder(_OfConversation).decode
 decode_raw_items = msgspec.json.Decoder(RawItems).decode
+
+
+def encode_response(response: Response) -> Raw:
+    """Encode the response object of a turn without its output, which the turn itself has, and
+    without the text of it; raises `StoreRefused` if it is not encodable."""
+    text = UNSET if response.output_text is UNSET else ""
+    shell = structs.replace(response, output=(), output_text=text)
+    return Raw(_encode_json(shell, f"Response {response.id!a}"))
+
+
+def encode_response_object(response: Document, output: Sequence[Document]) -> Raw:
+    """Encode a response object without what `Turn.response` derives from this output."""
+    shell: dict[str, Any] = {**response}
+    if "output" in shell and [*shell["output"]] == [*output]:
+        shell["output"] = []
+        if "output_text" in shell and shell["output_text"] == text_of_output(output):
+            shell["output_text"] = ""
+    return Raw(_encode_json(shell, "The response object"))
 
 
 def encode_turn(turn: Turn, limits: StoreLimits) -> bytes:
@@ -106,11 +160,15 @@ def encode_item(item: Document, limits: StoreLimits) -> bytes:
     return _encode(item, f"Item {item['id']!a}", limits)
 
 
-def _encode(value: object, name: str, limits: StoreLimits) -> bytes:
+def _encode_json(value: object, name: str) -> bytes:
     try:
-        body = msgspec.json.encode(value)
+        return msgspec.json.encode(value)
     except (TypeError, ValueError, RecursionError) as error:
         raise StoreRefused(f"{name} cannot be stored: {error}") from error
+
+
+def _encode(value: object, name: str, limits: StoreLimits) -> bytes:
+    body = _encode_json(value, name)
     max_bytes = limits.max_turn_bytes
     if limits.max_bytes is not None:
         max_bytes = min(max_bytes, limits.max_bytes)

@@ -41,10 +41,10 @@ async def run_long_thread(world: World, rng: random.Random) -> None:
 
 
 async def run_queueing_clients(world: World, rng: random.Random) -> None:
-    """Fill the queue of one client; another one has a single response behind it. A single place
-    goes by arrival, and many places leave no queue."""
+    """Fill the queue of one client; another one has a single response behind it. Many
+    places leave no queue."""
     places = world.config.background.max_running * world.plan.processes
-    if world.config.background.max_running != 2:
+    if world.config.background.max_running > 2:
         return
     many, single = QUEUEING
     await asyncio.sleep(rng.uniform(0.0, 20.0))

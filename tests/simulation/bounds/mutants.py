@@ -44,8 +44,15 @@ def _count_later(_: Any) -> Any:
 
 
 def _by_arrival(original: str) -> str:
-    return original.replace("ORDER BY place, run.turn", "ORDER BY run.turn").replace(
-        "ORDER BY next.place, run.turn", "ORDER BY run.turn"
+    return original.replace("place, served, run.turn", "run.turn").replace(
+        "next.place, next.served, run.turn", "run.turn"
+    )
+
+
+def _ties_by_arrival(original: str) -> str:
+    """Order clients that have equally many places by arrival."""
+    return original.replace("place, served, run.turn", "place, run.turn").replace(
+        "next.place, next.served, run.turn", "next.place, run.turn"
     )
 
 
@@ -53,4 +60,5 @@ BOUNDS_MUTANTS: tuple[Mutant, ...] = (
     Mutant("a history has no limit", SQLiteStore, "chain", _without_limit),
     Mutant("a burst is counted later", MemoryLimitCounters, "acquire", _count_later),
     Mutant("a queue goes by arrival", sqlite_runs_module, "_NEXT", _by_arrival),
+    Mutant("a single place goes by arrival", sqlite_runs_module, "_NEXT", _ties_by_arrival),
 )

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tests.simulation.bounds.records import BackgroundQueue
 from tests.simulation.safety import Oracle
 from tests.simulation.world import World
-
-_SHARED_PLACES = 2  # clients take turns at no fewer
 
 
 def histories_hold(world: World) -> Iterator[str]:
@@ -21,8 +18,7 @@ def histories_hold(world: World) -> Iterator[str]:
 
 def queues_take_turns(world: World) -> Iterator[str]:
     """A response that waits behind the queue of another client gets one of the next places, while
-    all processes and the disk work. A single place goes by arrival: queues that may have had only
-    one, because responses of other clients held the others, are left out."""
+    all processes and the disk work."""
     plan = world.plan
     if plan.operator != "none" or plan.stall_at_s is not None or plan.disk != "good":
         return
@@ -32,19 +28,10 @@ def queues_take_turns(world: World) -> Iterator[str]:
         if queue.behind not in calls or behind.head_at is None:
             continue  # it was refused, or its process is gone
         began = calls[queue.behind][0].began
-        if queue.places == _SHARED_PLACES and _held_by_others(world, queue, began):
-            continue
         starts = [calls[each][0].began for each in queue.exchanges if each in calls]
         before = sum(behind.head_at < each < began for each in starts)
         if before > 2 * queue.places:
             yield f"exchange {queue.behind}: waited for {before} responses of another client"
-
-
-def _held_by_others(world: World, queue: BackgroundQueue, before: float) -> int:
-    """How many places responses of other clients may have held before this time."""
-    own = {*queue.exchanges, queue.behind}
-    background = (each.exchange for each in world.lifecycle.background.values())
-    return sum(each.number not in own and each.began < before for each in background)
 
 
 BOUNDS: tuple[Oracle, ...] = (histories_hold, queues_take_turns)

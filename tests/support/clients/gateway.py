@@ -31,6 +31,12 @@ from tests.support.upstream import upstream
 MODEL = "scripted"
 """The model name that clients request: of no vendor, so that no client has settings for it."""
 KEY = "sk-of-a-client"
+OFFLINE = {
+    "HTTP_PROXY": "http://127.0.0.1:9",
+    "HTTPS_PROXY": "http://127.0.0.1:9",
+    "NO_PROXY": "127.0.0.1",
+}
+"""Environment of a client that would look for updates: no process listens on this port."""
 _SOURCE = Path(__file__).parents[3] / "src"
 _BEHIND: Mapping[Dialect, str] = {
     "chat": "some-model",

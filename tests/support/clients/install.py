@@ -1,6 +1,7 @@
 """Installs the clients that tests/clients drives into `.clients`, once per set of pins.
 
-Run as `python -m tests.support.clients.install`. An install made from the same pins is kept.
+Run as `python -m tests.support.clients.install`, or with the name of one directory, such as
+`node`. An install made from the same pins is kept.
 Nothing that a package would run while it is installed is run, but for the one script that has to.
 """
 
@@ -60,7 +61,13 @@ def ensure(directory: Path, pins: tuple[str, ...], install: Callable[[Path], Non
     stamp.write_text(digest.hexdigest(), encoding="ascii")
 
 
+INSTALLS = (
+    (NODE, NODE_PINS, install_node),
+    (NODE22, NODE22_PINS, install_node22),
+    (PYTHON, PYTHON_PINS, install_python),
+)
+
 if __name__ == "__main__":
-    ensure(NODE, NODE_PINS, install_node)
-    ensure(NODE22, NODE22_PINS, install_node22)
-    ensure(PYTHON, PYTHON_PINS, install_python)
+    for directory, pins, install in INSTALLS:
+        if directory.name in (sys.argv[1:] or [directory.name]):
+            ensure(directory, pins, install)

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from antiphon.config import TraceConfig
+from antiphon.server.gateway import GatewayProcess
 from antiphon.server.http import HTTPRequest, HTTPResponse
 from antiphon.store.trace.rows import TraceRow
 from tests.support.applications import (
@@ -58,5 +59,16 @@ async def traced_application(
         write_rows(trace_at(path, payloads=True), *rows)
     trace = TraceConfig(path=str(path), payloads=payloads, max_age_s=10**9)
     config = msgspec.structs.replace(echo_config(**server), trace=trace)
-    async with open_application(config) as opened:
+    async with open_application(config, environment=own_files(directory)) as opened:
         yield opened
+
+
+def own_files(directory: Path) -> dict[str, str]:
+    """Environment of a gateway whose own files are below a directory."""
+    names = {"XDG_DATA_HOME": "data", "XDG_CONFIG_HOME": "config"}
+    return {name: str(directory / value) for name, value in names.items()}
+
+
+def with_token(process: GatewayProcess) -> dict[str, str]:
+    """Headers of a request with the token that changes need."""
+    return {**HOST, "authorization": f"Bearer {process.page.token}"}

@@ -11,6 +11,7 @@ from typing import Any
 
 from antiphon.config import parse_config
 from tests.support.gateways import Running, running
+from tests.support.pages.api import own_files
 from tests.support.upstream import Connection, ReceivedRequest, upstream
 
 ANSWER = "A canon is a melody that several voices sing one after another, each a little later."
@@ -175,7 +176,8 @@ async def sample_gateway(
         kept = "true" if payloads else "false"
         text = _CONFIG.format(url=provider.url, directory=directory, payloads=kept, server=server)
         path.write_text(text)
-        async with running(parse_config(text, ENVIRONMENT, name=name or str(path))) as gateway:
+        config = parse_config(text, ENVIRONMENT, name=name or str(path))
+        async with running(config, environment=own_files(directory)) as gateway:
             yield gateway
 
 

@@ -82,6 +82,11 @@ async def open_tabs() -> AsyncIterator[BrowserTabs]:
         yield BrowserTabs(browser)
 
 
+def link_with_token(gateway: Running, path: str) -> str:
+    """The path of a view in the link that `antiphon serve` shows: with the token for changes."""
+    return f"{path}#token={gateway.gateway.process.page.token}"
+
+
 async def overflow(page: Page) -> int:
     """How many pixels the page is wider than the window."""
     found: int = await page.evaluate("document.scrollingElement.scrollWidth - window.innerWidth")

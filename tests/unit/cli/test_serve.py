@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import re
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -79,7 +80,7 @@ def test_a_pipe_gets_one_line_with_the_address(capsys: pytest.CaptureFixture[str
 def test_a_terminal_shows_where_everything_is_and_what_to_do_next(screen: Screen) -> None:
     assert screen.run("serve", "--port", "0") == 0
     assert "API        http://127.0.0.1:4321/v1" in screen.plain
-    assert "page       http://127.0.0.1:4321/ui" in screen.plain
+    assert re.search(r"page       http://127.0.0.1:4321/ui#token=[0-9a-f]{32} ", screen.plain)
     assert "config     no file; `antiphon init` writes one" in screen.plain
     assert "providers  none: only the built-in echo model, a test" in screen.plain
     assert "Set an API key such as DEEPSEEK_API_KEY, or start Ollama" in screen.plain
@@ -110,8 +111,11 @@ def test_a_terminal_shows_each_provider_and_where_it_comes_from(
 @pytest.mark.usefixtures("started")
 def test_clients_with_keys_are_named_without_their_keys(home: Path, screen: Screen) -> None:
     path = home / "antiphon.toml"
-    path.write_text('[server]\napi_keys = { alice = "k-alice", bob = "k-bob" }\n')
+    path.write_text(
+        '[server]\napi_keys = { alice = "k-alice", bob = "k-bob" }\nadmin_key = "k-admin"\n'
+    )
     assert screen.run("serve") == 0
+    assert "token" not in screen.plain
     assert "with an API key: alice, bob" in screen.plain
     assert "authorization: Bearer YOUR-KEY" in screen.plain
     assert "k-alice" not in screen.plain

@@ -35,6 +35,7 @@ def test_keys_are_added_to_the_configuration_which_wins(tmp_path: Path) -> None:
         clients={"alice": "sk-other", "bob": "sk-bob"},
         limits={name: ClientLimitConfig(requests_per_minute=9) for name in ("alice", "bob")},
         providers={"deepseek": ["sk-first", "sk-second"], "zhipu": ["sk-z"]},
+        default_model="zhipu/glm-5.3",
     )
     write_key_file(key_file_path(path), keys)
     config = load_config(path, {})
@@ -43,6 +44,7 @@ def test_keys_are_added_to_the_configuration_which_wins(tmp_path: Path) -> None:
     assert limits == {"alice": 1, "bob": 9}
     assert config.providers["deepseek"].api_keys == ["sk-first", "sk-second"]
     assert config.providers["zhipu"].api_keys == ["sk-z"]
+    assert config.chosen_model == "zhipu/glm-5.3"
     assert inspect_config(path, {})[0].providers == config.providers
 
 

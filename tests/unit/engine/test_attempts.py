@@ -91,7 +91,7 @@ async def test_latency_is_measured_up_to_the_response_head_and_each_read_gives_e
         assert not attempt.is_whole
         subject = translation()
         events: list[Event] = []
-        while not subject.ended:
+        while not subject.machine.has_ended:
             events += await attempt.read(subject, LOG)
     assert isinstance(events[-1], Completed)
 
@@ -152,7 +152,7 @@ async def test_stopping_ends_a_pending_read_with_the_fault() -> None:
         await asyncio.sleep(0)
         attempt.stop(shutdown_fault())
         assert isinstance((await reading)[-1], Failed)
-        assert subject.fault == shutdown_fault()
+        assert subject.machine.fault == shutdown_fault()
 
 
 async def test_an_attempt_that_was_never_opened_can_be_closed() -> None:

@@ -139,6 +139,14 @@ def test_the_default_name_is_what_answers_to_unknown_ones_or_comes_first() -> No
     assert router(wildcard, KEYS).default_name() == "deepseek/unlisted"
 
 
+def test_a_model_that_was_chosen_on_the_page_is_the_default_while_a_provider_has_it() -> None:
+    chosen = Config(default_provider="deepseek", chosen_model="zhipu/glm-5.3")
+    assert router(chosen, KEYS).default_name() == "zhipu/glm-5.3"
+    assert router(Config(chosen_model="zhipu/glm-5.3")).default_name() == "echo/echo"
+    in_file = Config(chosen_model="zhipu/glm-5.3", models={"*": "deepseek/unlisted"})
+    assert router(in_file, KEYS).default_name() == "deepseek/unlisted"
+
+
 def test_the_default_name_is_listed_even_if_the_default_provider_lists_none() -> None:
     bare = Config(
         default_provider="bare",

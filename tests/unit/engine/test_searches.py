@@ -7,10 +7,11 @@ import asyncio
 from antiphon.core.web_search.rules import SearchRules
 from antiphon.core.web_search.search_call import SearchCall, SearchOutcome
 from antiphon.core.web_search.sources import SearchResult
-from antiphon.engine.run import Searches
+from antiphon.engine.run import GatewayCalls
 from antiphon.engine.services import find_nothing
 
 FOUND = SearchOutcome(results=(SearchResult(title="t", url="https://t.example", snippet="s"),))
+FAILED = SearchOutcome(failed=True)
 
 
 def call(call_id: str) -> SearchCall:
@@ -24,7 +25,7 @@ async def test_all_searches_of_a_round_are_begun_with_the_first() -> None:
         begun.append(asked.call_id)
         return FOUND
 
-    searches = Searches(search)
+    searches = GatewayCalls(search)
     calls = [call("a"), call("b")]
     assert await searches.outcome(calls) == FOUND
     assert await searches.outcome(calls[1:]) == FOUND
@@ -35,7 +36,7 @@ async def test_a_search_that_breaks_has_failed() -> None:
     async def search(asked: SearchCall) -> SearchOutcome:
         raise ValueError("a bug")
 
-    assert (await Searches(search).outcome([call("a")])).failed
+    assert await GatewayCalls(search).outcome([call("a")]) == FAILED
 
 
 async def test_a_search_that_is_called_off_has_failed() -> None:
@@ -46,11 +47,11 @@ async def test_a_search_that_is_called_off_has_failed() -> None:
         await asyncio.Event().wait()
         return FOUND
 
-    searches = Searches(search)
+    searches = GatewayCalls(search)
     waiting = asyncio.ensure_future(searches.outcome([call("a")]))
     await begun.wait()
     searches.close()
-    assert (await waiting).failed
+    assert await waiting == FAILED
 
 
 async def test_nothing_is_found_where_nobody_searches() -> None:
@@ -58,6 +59,6 @@ async def test_nothing_is_found_where_nobody_searches() -> None:
 
 
 async def test_after_the_end_no_search_is_begun() -> None:
-    searches = Searches(find_nothing)
+    searches = GatewayCalls(find_nothing)
     searches.close()
-    assert (await searches.outcome([call("a")])).failed
+    assert await searches.outcome([call("a")]) == FAILED

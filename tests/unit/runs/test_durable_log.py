@@ -20,7 +20,7 @@ from antiphon.runs.durable_log import DurableLog
 from antiphon.runs.stored_log import encode_batch
 from antiphon.store.run_log import LoggedBatch, RunStart, RunStore
 from antiphon.store.sqlite.store import SQLiteStore
-from antiphon.store.turn import StoreLimits, Turn
+from antiphon.store.turn import StoreLimits, Turn, encode_response
 from tests.support.stores import OpenMemory
 from tests.support.turns import Clock
 from tests.support.waiting import LIMIT_S, until
@@ -38,7 +38,7 @@ def turn_of(response: Response) -> Turn:
         model="m",
         provider="p",
         output=tuple(document["output"]),
-        response=document,
+        encoded=encode_response(response),
     )
 
 

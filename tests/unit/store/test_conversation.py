@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from antiphon.errors import InvalidRequest
-from antiphon.store.conversation import conversation_of, encode_items, encode_turn_items
+from antiphon.store.conversation import encode_items, encode_turn_items
 from antiphon.store.turn import StoreLimits
 from tests.support.turns import turn
 
@@ -22,8 +22,3 @@ def test_items_of_a_request_with_the_same_id_are_refused() -> None:
         encode_items([{"id": "x"}, {"id": "y"}, {"id": "x"}], StoreLimits())
     assert caught.value.param == "items"
     assert list(encode_items([{"id": "x"}, {"id": "y"}], StoreLimits())) == ["x", "y"]
-
-
-def test_the_conversation_of_a_response() -> None:
-    assert conversation_of({}) is conversation_of({"conversation": None}) is None
-    assert conversation_of({"conversation": {"id": "conv_1"}}) == "conv_1"

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
+from msgspec import UNSET, structs
 
+from antiphon.core.items import Document, Message, OutputText
+from antiphon.core.response import Response
 from antiphon.errors import StoreRefused
-from antiphon.store.turn import StoreLimits, decode_turn, encode_turn
+from antiphon.store.turn import StoreLimits, Turn, decode_turn, encode_response, encode_turn
 from tests.support.turns import turn
 
 
@@ -43,4 +47,78 @@ def test_a_turn_of_exactly_the_limit_is_accepted_and_a_larger_one_refused(limit:
 
 def test_a_turn_that_cannot_be_encoded_is_refused_with_the_reason() -> None:
     with pytest.raises(StoreRefused, match=r"Response 'a' cannot be stored: .*object"):
-        encode_turn(turn("a", response={"x": object()}), StoreLimits())
+        encode_turn(turn("a", input=({"x": object()},)), StoreLimits())
+    with pytest.raises(StoreRefused, match=r"Response 'a' cannot be stored: .*object"):
+        encode_response(Response(id="a", created_at=1, model="m", metadata={"x": object()}))
+
+
+MESSAGE = Message(id="msg_1", status="completed", content=(OutputText("One"), OutputText(" two")))
+RESPONSE = Response(
+    id="resp_1",
+    created_at=1,
+    model="m",
+    status="completed",
+    output=(MESSAGE, {"type": "hosted", "id": "h_1"}),
+    output_text="One two",
+)
+
+
+def to_document(response: Response) -> Document:
+    return msgspec.json.decode(msgspec.json.encode(response), type=Document)
+
+
+def turn_of(response: Response) -> Turn:
+    output = tuple(msgspec.to_builtins(response.output))
+    return turn(response.id, output=output, response=msgspec.to_builtins(response))
+
+
+def test_a_stored_turn_has_its_output_once() -> None:
+    stored = turn_of(RESPONSE)
+    assert stored.encoded == encode_response(RESPONSE)
+    body = encode_turn(stored, StoreLimits())
+    assert body.count(b"One") == 1
+    assert body.count(b"h_1") == 1
+
+
+@pytest.mark.parametrize(
+    "response",
+    [
+        RESPONSE,
+        structs.replace(RESPONSE, output=(), output_text=""),
+        structs.replace(RESPONSE, status="in_progress", output=(), output_text=UNSET),
+        structs.replace(RESPONSE, output_text="Another text"),
+    ],
+)
+def test_the_response_of_a_decoded_turn_is_as_it_was_sent(response: Response) -> None:
+    loaded = decode_turn(encode_turn(turn_of(response), StoreLimits()), None)
+    assert msgspec.json.encode(loaded.response) == msgspec.json.encode(response)
+
+
+def test_a_turn_of_an_earlier_version_keeps_the_output_of_its_response_object() -> None:
+    output = to_document(RESPONSE)["output"]
+    body = msgspec.json.encode(
+        {
+            "id": "resp_1",
+            "created_at": 1,
+            "status": "completed",
+            "model": "m",
+            "provider": "p",
+            "output": output,
+            "response": RESPONSE,
+        }
+    )
+    loaded = decode_turn(body, None)
+    assert msgspec.json.encode(loaded.response) == msgspec.json.encode(RESPONSE)
+    assert loaded.output == tuple(output)
+
+
+def test_a_turn_with_another_response_object_has_its_status_and_output() -> None:
+    changed = {**to_document(RESPONSE), "status": "failed", "output": [{"type": "x"}]}
+    found = turn_of(RESPONSE).with_response(changed)
+    assert (found.status, found.output, found.response) == ("failed", ({"type": "x"},), changed)
+
+
+@pytest.mark.parametrize("conversation", [None, {"id": "conv_1"}])
+def test_a_turn_knows_its_conversation(conversation: Document | None) -> None:
+    response = structs.replace(RESPONSE, conversation=conversation)
+    assert turn_of(response).conversation_id == (conversation and conversation["id"])

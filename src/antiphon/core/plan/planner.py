@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, Protocol, TypeAlias
 
 from msgspec import Struct, structs
@@ -27,6 +28,7 @@ from antiphon.core.items import Document
 from antiphon.core.plan.declare_tools import DeclaredTools, declare_tools
 from antiphon.core.plan.effort import Effort, decide_effort, fixed_parameters
 from antiphon.core.plan.hosted_tools import REFUSE, HostedToolPolicy
+from antiphon.core.plan.kept_settings import KeptSettings, SettingsPlan
 from antiphon.core.plan.output_strategy import OutputStrategy, decide_output
 from antiphon.core.plan.parameters import SOURCES, decide_include, decide_parameters
 from antiphon.core.plan.plan import CompactedContext, Notes, Plan
@@ -50,6 +52,8 @@ _CUT = degraded(
     " max_history_bytes); its oldest turns were left out.",
 )
 NO_MODES: Modes = frozenset()
+KEPT = KeptSettings()
+"""Shared by all requests."""
 
 
 class PlanTarget(Protocol):
@@ -105,9 +109,11 @@ class Planner:
 
     Each plan is made once."""
 
-    def __init__(self, request: Request, inputs: PlanInputs) -> None:
+    def __init__(self, request: Request, inputs: PlanInputs, kept: KeptSettings = KEPT) -> None:
+        """`kept` has the settings of plans that were made before."""
         self.request = request
         self.inputs = inputs
+        self._kept = kept
         self._plans: dict[tuple[TargetName, Modes], Plan] = {}
 
     def plan(self, target: PlanTarget, without: Modes = NO_MODES) -> Plan:
@@ -123,11 +129,12 @@ class Planner:
     def continue_from(self, item: Document, compacted: CompactedContext) -> Planner:
         """Return the planner of the same request with a compaction item at its end."""
         request = structs.replace(self.request, input=(*self.request.input, item))
-        return Planner(request, structs.replace(self.inputs, compacted=compacted))
+        return Planner(request, structs.replace(self.inputs, compacted=compacted), self._kept)
 
     def _make_plan(self, target: PlanTarget, without: Modes) -> Plan:
         task = self.inputs.task
-        plan = _decide(self.request, self.inputs, target, self._capabilities(target, without))
+        capabilities = self._capabilities(target, without)
+        plan = _decide(self.request, self.inputs, target, capabilities, self._kept)
         return plan if task is None else plan_summary(plan, task)
 
     def _capabilities(self, target: PlanTarget, without: Modes) -> Capabilities:
@@ -142,17 +149,62 @@ class Planner:
 
 
 def _decide(
-    request: Request, inputs: PlanInputs, target: PlanTarget, capabilities: Capabilities
+    request: Request,
+    inputs: PlanInputs,
+    target: PlanTarget,
+    capabilities: Capabilities,
+    kept: KeptSettings,
 ) -> Plan:
     """Decide everything about a request for a model with these capabilities."""
     notes: Notes = [_CUT] if inputs.is_cut else []
     items, steps = _read_history(request, inputs, target, capabilities, notes)
-    tools, steps = _declare_tools(request, items, steps, capabilities, inputs.hosted_tools, notes)
+    is_plain = _is_plain(request, items)
+    tools = DeclaredTools(steps=steps)
+    if not is_plain:
+        policy = inputs.hosted_tools
+        tools, steps = _declare_tools(request, items, steps, capabilities, policy, notes)
     instructions = request.instructions
     if capabilities.system_messages != "anywhere":
         instructions, steps = place_system_messages(instructions, steps, capabilities, notes)
     if tools.instruction is not None:
         instructions = "\n\n".join(filter(None, (instructions, tools.instruction)))
+    decide = partial(_decide_settings, request, items, steps, tools, target, capabilities)
+    if is_plain and capabilities is target.capabilities:
+        settings = kept.find(request, target.name, capabilities, decide)
+    else:
+        settings = decide()
+    notes.extend(settings.notes)
+    plan = structs.replace(
+        settings.plan,
+        instructions=instructions,
+        history=steps,
+        compacted=inputs.compacted,
+        is_large=request.is_large,
+    )
+    if _truncates(request, capabilities):
+        plan = truncate_history(plan, capabilities, notes)
+    if not notes:
+        return plan
+    found = bound_diagnostics(notes) if len(notes) > MAX_DIAGNOSTICS else notes
+    return structs.replace(plan, diagnostics=_locate(found, inputs.history))
+
+
+def _is_plain(request: Request, items: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether the thread has nothing but messages, and no tool may be called: no item of it changes
+    a setting."""
+    return not request.tools and request.tool_choice == "auto" and has_only_messages(items)
+
+
+def _decide_settings(
+    request: Request,
+    items: Sequence[Mapping[str, Any]],
+    steps: Sequence[Step],
+    tools: DeclaredTools,
+    target: PlanTarget,
+    capabilities: Capabilities,
+) -> SettingsPlan:
+    """Decide everything but the history."""
+    notes: Notes = []
     about_effort: Notes = []  # it is decided first, and reported after the parameters
     effort = decide_effort(request, items, steps, tools.tool_choice, capabilities, about_effort)
     fixed = fixed_parameters(effort.value, capabilities)
@@ -163,8 +215,6 @@ def _decide(
     plan = Plan(
         provider=provider,
         model=model,
-        instructions=instructions,
-        history=steps,
         declarations=output.tools.declarations,
         native_tools=tools.native_tools,
         identities=tools.identities,
@@ -181,15 +231,8 @@ def _decide(
         developer_role=capabilities.developer_role,
         include_logprobs=logprobs,
         include_reasoning_summary=bool(request.summary),
-        compacted=inputs.compacted,
-        is_large=request.is_large,
     )
-    if _truncates(request, capabilities):
-        plan = truncate_history(plan, capabilities, notes)
-    if not notes:
-        return plan
-    found = bound_diagnostics(notes) if len(notes) > MAX_DIAGNOSTICS else notes
-    return structs.replace(plan, diagnostics=_locate(found, inputs.history))
+    return SettingsPlan(plan, tuple(notes), capabilities)
 
 
 # The history
@@ -261,8 +304,6 @@ def _declare_tools(
     notes: Notes,
 ) -> tuple[DeclaredTools, tuple[Step, ...]]:
     """Declare the tools, and pair the calls of the history with their results."""
-    if not request.tools and request.tool_choice == "auto" and has_only_messages(items):
-        return DeclaredTools(steps=steps), steps
     about_tools: Notes = []
     tools = declare_tools(
         request.tools, request.tool_choice, items, steps, capabilities, about_tools, policy

@@ -13,6 +13,7 @@ from antiphon.core.compaction.filters import CompactedContextFilter, SummaryFilt
 from antiphon.core.deltas import Delta
 from antiphon.core.diagnostic import Diagnostic
 from antiphon.core.filters.filter import DeltaFilter, FollowUp, RoundWish, Wish
+from antiphon.core.filters.gateway_call import CallWish, GatewayCall
 from antiphon.core.filters.simple_filters import (
     EmptyAnswerFilter,
     ReasoningSummaryFilter,
@@ -24,9 +25,8 @@ from antiphon.core.plan.plan import Plan
 from antiphon.core.structured_output.filter import StructuredOutputFilter
 from antiphon.core.tools.identity import NO_TOOLS
 from antiphon.core.web_search.citations import CitationFilter
-from antiphon.core.web_search.filter import SearchWish, WebSearchFilter
+from antiphon.core.web_search.filter import WebSearchFilter
 from antiphon.core.web_search.rules import SearchRules
-from antiphon.core.web_search.search_call import SearchCall, SearchOutcome
 
 
 def make_filters(
@@ -81,8 +81,6 @@ class FilterChain:
         self._diagnostics = diagnostics
         self._wishes: dict[int, Wish] = {}
         """By the position of the filter."""
-        self.feeds = [each.feed for each in filters]
-        """`feed` of every filter; the translation calls them for each delta."""
 
     # The end of a round
 
@@ -137,17 +135,17 @@ class FilterChain:
         return bool(self._wishes)
 
     @property
-    def searches(self) -> tuple[SearchCall, ...]:
-        """Searches to be made before the further round, in order."""
+    def calls(self) -> tuple[GatewayCall, ...]:
+        """Calls that the gateway has to make before the further round, in order."""
         wishes = self._wishes.values()
-        return tuple(call for wish in wishes if isinstance(wish, SearchWish) for call in wish.calls)
+        return tuple(call for wish in wishes if isinstance(wish, CallWish) for call in wish.calls)
 
-    def settle_search(self, outcome: SearchOutcome) -> Sequence[Delta]:
-        """Take the outcome of the first search."""
+    def settle_call(self, outcome: object) -> Sequence[Delta]:
+        """Take the outcome of the first call."""
         position, wish = next(
             (position, wish)
             for position, wish in self._wishes.items()
-            if isinstance(wish, SearchWish)
+            if isinstance(wish, CallWish)
         )
         end = wish.settle(outcome)
         self._keep(position, end.wish)

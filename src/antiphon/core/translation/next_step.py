@@ -8,17 +8,17 @@ from msgspec import Struct
 
 from antiphon.core.faults.fault import ProviderFault
 from antiphon.core.filters.filter import FollowUp
-from antiphon.core.web_search.search_call import SearchCall
+from antiphon.core.filters.gateway_call import GatewayCall
 
 
 class Reading(Struct, frozen=True):
     """The round goes on: feed what the provider sends."""
 
 
-class Search(Struct, frozen=True):
-    """Make web searches, then give the outcome of the first one to `settle_search`."""
+class Calls(Struct, frozen=True):
+    """Make calls of the gateway, then give the outcome of the first one to `settle_call`."""
 
-    calls: tuple[SearchCall, ...]
+    calls: tuple[GatewayCall, ...]
     """In order, and not empty. The later ones may be made at the same time."""
 
 
@@ -42,6 +42,6 @@ class Ended(Struct, frozen=True):
     """Why the response failed, if a fault is why."""
 
 
-Next: TypeAlias = Reading | Search | Round | Ended
+Next: TypeAlias = Reading | Calls | Round | Ended
 
 READING = Reading()

@@ -4,12 +4,15 @@ Whatever the upstream sends, and wherever it fails, the events of a translation 
 `response.created` and end with exactly one terminal event.
 
 A response may take several rounds. After each step, `next` says what has to be done: read on, make
-a search, send a further request, or nothing, because the response has ended (ADR 0072).
+a call of the gateway itself, send a further request, or nothing, because the response has ended
+(ADR 0072).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Concatenate, ParamSpec
 
 import msgspec
 from msgspec import structs
@@ -20,12 +23,10 @@ from antiphon.core.deltas import (
     Failure,
     Reasoning,
     Refusal,
-    SearchStarted,
     Start,
     Text,
     ToolCall,
 )
-from antiphon.core.diagnostic import Diagnostic
 from antiphon.core.events import Event
 from antiphon.core.faults.fault import ProviderFault, blocked_fault, internal_fault, protocol_fault
 from antiphon.core.filters.filter import BYPASS, DeltaFilter
@@ -34,14 +35,13 @@ from antiphon.core.items import ReasoningItem
 from antiphon.core.plan.measure_input import measure_input
 from antiphon.core.plan.plan import Plan
 from antiphon.core.response import Response
-from antiphon.core.stream.finish import CANCELLED, FILTERED, map_finish_reason
+from antiphon.core.stream.finish import FILTERED, Outcome, map_finish_reason
 from antiphon.core.stream.machine import ResponseMachine
 from antiphon.core.stream.phase import Phase
 from antiphon.core.stream.source import Framer, Source
 from antiphon.core.stream.usage import estimate_usage, usage_estimated
 from antiphon.core.translation.filters import FilterChain, make_filters
-from antiphon.core.translation.next_step import READING, Ended, Next, Round, Search
-from antiphon.core.web_search.search_call import SearchCall, SearchOutcome
+from antiphon.core.translation.next_step import READING, Calls, Ended, Next, Round
 from antiphon.errors import BridgeError, ResponseTooLarge
 from antiphon.framing.limits import DEFAULT_LIMITS, ResponseLimits
 from antiphon.framing.sse import Frame
@@ -81,6 +81,36 @@ def make_translation(
     return Translation(machine, source, filters, limits=limits)
 
 
+_Given = ParamSpec("_Given")
+
+
+def _collected(
+    step: Callable[Concatenate[Translation, list[Event], _Given], None],
+) -> Callable[Concatenate[Translation, _Given], list[Event]]:
+    """Make a step return the events that it adds to its list. If it raises, these are the events so
+    far, and the failure. Nothing happens to a response that has ended."""
+
+    @wraps(step)
+    def collect(
+        translation: Translation, /, *args: _Given.args, **kwargs: _Given.kwargs
+    ) -> list[Event]:
+        events: list[Event] = []
+        if type(translation.next) is Ended:
+            return events
+        try:
+            step(translation, events, *args, **kwargs)
+        except BridgeError as error:
+            code = error.code.rpartition(".")[2]
+            events += translation.fail(protocol_fault(error.message, code=code))
+        except Exception as error:  # a bug of ours must not leave a client waiting
+            events += translation.fail(internal_fault(error))
+        if translation.machine.has_ended:
+            translation.note_end()
+        return events
+
+    return collect
+
+
 class Translation:
     """One response over all of its rounds. Streamed: `feed` and `close`. Whole: `feed_whole`."""
 
@@ -100,51 +130,13 @@ class Translation:
         """Number of further rounds begun: 0 in the first."""
         self.frame_count = 0
         """Frames received so far. Bytes may come without any: comments keep a line alive."""
-        self.refused = False
-        """The model has refused, in this round or an earlier one."""
-        self.is_holding_back = False
-        """The provider has sent output in this attempt, and a filter holds it back for now."""
-        self._has_output = False
-        sizes = SizeCounter(limits)
-        self._reader = _StreamReader(source, sizes)
+        self.path = DeltaPath(machine, filters, limits)
+        self._limits = limits
+        self._stream_bytes = 0
+        self._reader = _StreamReader(source, limits)
         self._chain = FilterChain(filters, machine.diagnostics)
-        self._direct_way = DirectWay(machine, filters, sizes)
         self._plans: dict[int, Plan] = {}
         self._round: Round | None = None
-
-    # Facts
-
-    @property
-    def diagnostics(self) -> list[Diagnostic]:
-        """Diagnostics of the response that were not collected yet: of its calls and filters."""
-        return self.machine.diagnostics
-
-    @property
-    def ended(self) -> bool:
-        """The terminal event has been returned."""
-        return self.machine.has_ended
-
-    @property
-    def finishing(self) -> bool:
-        """The provider has sent its finish reason; only usage is still worth waiting for."""
-        return self.machine.pending_finish is not None
-
-    @property
-    def is_blocked(self) -> bool:
-        """A filter of the provider has ended the response before any output, as far as it came."""
-        if self.is_holding_back or self.machine.has_output:
-            return False
-        return map_finish_reason(self._finish_reason) is FILTERED
-
-    @property
-    def snapshot(self) -> Response:
-        """The response as it stands."""
-        return self.machine.snapshot
-
-    @property
-    def fault(self) -> ProviderFault | None:
-        """Why the response failed, if a fault is why."""
-        return self.machine.fault
 
     # Input
 
@@ -161,186 +153,112 @@ class Translation:
         provider does not report is estimated."""
         self._plans[self.rounds] = plan
 
-    def feed(self, chunk: bytes) -> list[Event]:
+    @_collected
+    def feed(self, events: list[Event], chunk: bytes) -> None:
         """Return the events of one read of the network."""
-        return self._collect(self._read_chunk, chunk)
+        self._stream_bytes += len(chunk)
+        if self._stream_bytes > self._limits.stream_bytes:
+            raise ResponseTooLarge("stream_bytes", self._limits.stream_bytes)
+        self._read(self._reader.read_frames(chunk), events)
 
-    def close(self) -> list[Event]:
+    @_collected
+    def close(self, events: list[Event]) -> None:
         """End the round: the upstream has closed the stream."""
-        return self._collect(self._close)
+        self._read(self._reader.close_frames(), events)
+        self._finish_stream(events)
 
-    def feed_whole(self, body: bytes) -> list[Event]:
+    @_collected
+    def feed_whole(self, events: list[Event], body: bytes) -> None:
         """Return the events of a body that is not streamed."""
-        return self._collect(self._read_whole, body)
+        decoded = self._reader.decode(body)
+        self.path.count(decoded)
+        self._take(self._reader.filter_whole(decoded), events)
+        self._end_round(events)
 
     def connection_lost(self, fault: ProviderFault) -> list[Event]:
         """End the round: the connection broke."""
-        if self.finishing and not self.ended:  # the finish reason came: the round is complete
+        machine = self.machine
+        if machine.has_ended:
+            return []
+        if machine.pending_finish is not None:  # the finish reason came: the round is complete
             return self.close()
-        if self._round is not None and not self._has_output and not self.ended:
-            self._fail_round(self._round, fault)
+        if self._round is not None and not self.path.has_output:
+            self.next = structs.replace(self._round, fault=fault)  # it may be sent again
             return []
         return self.fail(fault)
 
-    def complete(self) -> list[Event]:
-        """Finish the response without any output of a provider; nothing happens to one that has
-        ended."""
-        return self._collect(self._complete)
+    @_collected
+    def finish(self, events: list[Event], reason: str | Outcome) -> None:
+        """Finish the response with the output so far: as complete, without any output of a
+        provider (`stop`), or as cancelled."""
+        events += self.start() + self.machine.finish(reason)
 
     def fail(self, fault: ProviderFault) -> list[Event]:
         """Fail the response; nothing happens to one that has ended."""
-        if self.ended:
+        if self.machine.has_ended:
             return []
         events = self.start() + self.machine.fail(fault)
+        self.note_end()
+        return events
+
+    def note_end(self) -> None:
+        """The machine has made the terminal event: there is nothing more to do."""
         self.next = Ended(self.machine.fault)
-        return events
-
-    def cancel(self) -> list[Event]:
-        """Cancel the response; nothing happens to one that has ended."""
-        if self.ended:
-            return []
-        events = self.start() + self.machine.finish(CANCELLED)
-        self.next = Ended(self.machine.fault)
-        return events
-
-    def _collect(self, step: Callable[..., None], *given: object) -> list[Event]:
-        """Run a step and return its events. If it raises, those it made so far, and the failure."""
-        events: list[Event] = []
-        if type(self.next) is Ended:
-            return events
-        try:
-            step(*given, events)
-        except BridgeError as error:
-            events += self.fail(protocol_fault(error.message, code=error.code.rpartition(".")[2]))
-        except Exception as error:  # a bug of ours must not leave a client waiting
-            events += self.fail(internal_fault(error))
-        if self.machine.has_ended:
-            self.next = Ended(self.machine.fault)
-        return events
-
-    def _complete(self, events: list[Event]) -> None:
-        events += self.start() + self.machine.finish("stop")
-
-    def _read_chunk(self, chunk: bytes, events: list[Event]) -> None:
-        self._read(self._reader.read_frames(chunk), events)
 
     def _read(self, frames: Sequence[Frame], events: list[Event]) -> None:
         self.frame_count += len(frames)
         reader = self._reader
         decoder = reader.decoder
         machine = self.machine
-        direct_way = self._direct_way
+        path = self.path
         for frame in frames:
             if machine.has_ended or self.next is not READING:
                 break
             deltas: Sequence[Delta] = decoder.feed(frame)
-            if len(deltas) != 1 or not direct_way.take(deltas[0], events):
-                reader.sizes.add(deltas)
+            if len(deltas) != 1 or not path.take_piece(deltas[0], events):
+                path.count(deltas)
                 self._take(reader.filter_markup(deltas) if reader.has_markup else deltas, events)
             if decoder.ended:
                 self._finish_stream(events)
 
-    def _close(self, events: list[Event]) -> None:
-        self._read(self._reader.close_frames(), events)
-        self._finish_stream(events)
-
     def _finish_stream(self, events: list[Event]) -> None:
-        if not self._is_over:
-            self._take(self._reader.finish(), events)
+        if self.next is READING and not self.machine.has_ended:
+            last = self._reader.decoder.close()
+            self.path.count(last)
+            self._take(self._reader.finish(last), events)
         self._end_round(events)
-
-    def _read_whole(self, body: bytes, events: list[Event]) -> None:
-        self._take(self._reader.read_whole(body), events)
-        self._end_round(events)
-
-    @property
-    def _is_over(self) -> bool:
-        return self.machine.has_ended or self.next is not READING
-
-    # Deltas
 
     def _take(self, deltas: Sequence[Delta], events: list[Event]) -> None:
         """Pass decoded deltas through the filters to the machine."""
-        self._pass_deltas(deltas, events)
-        self._direct_way.follow(deltas[-1] if deltas and not self._reader.has_markup else None)
-
-    def _pass_deltas(self, deltas: Sequence[Delta], events: list[Event]) -> None:
-        machine = self.machine
-        if deltas and machine.phase is _IDLE:
+        if not deltas:
+            self.path.follow(None)
+            return
+        if self.machine.phase is _IDLE:
             events += self.start(deltas)
-        for delta in deltas:
-            if type(delta) in BYPASS:
-                events += machine.feed(delta)
-                continue
-            if not self._has_output and self._is_early_failure(delta):
-                break
-            self.refused = self.refused or type(delta) is Refusal
-            filtered = self._filter(delta)
-            if not filtered:
-                self.is_holding_back = self._has_output
-            self._feed_machine(filtered, events)
-            if machine.has_ended:
-                break
-
-    def _filter(self, delta: Delta) -> list[Delta]:
-        """Pass a delta without leaked markup through the filters of the request."""
-        deltas = [delta]
-        for feed in self._chain.feeds:
-            if len(deltas) == 1:  # as nearly always
-                deltas = feed(deltas[0])
-            else:
-                deltas = [out for each in deltas for out in feed(each)]
-        return deltas
-
-    def _is_early_failure(self, delta: Delta) -> bool:
-        """Before the first output of a round: note whether this is output, or a failure.
-
-        A later round that fails before any output may be requested again."""
-        if type(delta) is Failure and self._round is not None:
-            self._fail_round(self._round, delta.fault)
-            return True
-        self._has_output = not (isinstance(delta, _TEXTUAL) and not delta.text)
-        return False
-
-    def _feed_machine(self, deltas: Sequence[Delta], events: list[Event]) -> None:
-        for delta in deltas:
-            if self.machine.has_ended:
-                break
-            events += self.machine.feed(delta)
+        fault = self.path.take(deltas, events, may_fail=self._round is None)
+        if fault is not None and self._round is not None:
+            self.next = structs.replace(self._round, fault=fault)
+        self.path.follow(None if self._reader.has_markup else deltas[-1])
 
     # The end of a round
 
-    def _fail_round(self, attempted: Round, fault: ProviderFault) -> None:
-        """A later round has failed before any output: its request may be sent again."""
-        self.next = structs.replace(attempted, fault=fault)
-
     def _end_round(self, events: list[Event]) -> None:
-        self._direct_way.follow(None)
-        if self._is_over:
+        machine = self.machine
+        self.path.follow(None)
+        if machine.has_ended or self.next is not READING:
             return
         events += self.start()
-        if self._round is not None and not self._has_output and not self.finishing:
+        finish = machine.pending_finish
+        if self._round is not None and not self.path.has_output and finish is None:
             fault = protocol_fault("The provider closed the stream without any output.")
-            self._fail_round(self._round, fault)
+            self.next = structs.replace(self._round, fault=fault)
             return
-        chain = self._chain
-        self._feed_machine(chain.close() if self._may_continue else chain.close_for_good(), events)
-        if not self.ended:
+        # A response that was cut off or failed has no further round.
+        may_continue = self.rounds < _MAX_ROUNDS and _is_complete(machine)
+        held_back = self._chain.close() if may_continue else self._chain.close_for_good()
+        self.path.feed_machine(held_back, events)
+        if not machine.has_ended:
             self._conclude(events)
-
-    @property
-    def _may_continue(self) -> bool:
-        """Whether a further round is possible: a response that was cut off or failed has none."""
-        return self._is_complete() and self.rounds < _MAX_ROUNDS
-
-    def _is_complete(self, reason: str | None = None) -> bool:
-        """Whether the response ended well, by `reason` or the provider's finish reason."""
-        return map_finish_reason(reason or self._finish_reason).status == "completed"
-
-    @property
-    def _finish_reason(self) -> str | None:
-        finish = self.machine.pending_finish
-        return None if finish is None else finish.reason
 
     def _conclude(self, events: list[Event]) -> None:
         """End the response, or say what has to be done before."""
@@ -349,8 +267,9 @@ class Translation:
             self._end(events)
             return
         events += self.machine.end_round()
-        if calls := chain.searches:
-            self._start_search(calls, events)
+        if calls := chain.calls:
+            self.path.feed_machine(calls[0].announce(), events)
+            self.next = Calls(calls)
             return
         self.next = Round(
             follow_up=chain.follow_up,
@@ -358,38 +277,30 @@ class Translation:
             is_required=chain.requires_round,
         )
 
-    def _start_search(self, calls: tuple[SearchCall, ...], events: list[Event]) -> None:
-        events += self.machine.feed(SearchStarted(calls[0].action))
-        self.next = Search(calls)
-
     def _end(self, events: list[Event], reason: str | None = None) -> None:
-        response = self.machine.snapshot
+        machine = self.machine
+        response = machine.snapshot
         last = response.output[-1] if response.output else None
-        if (last is None or isinstance(last, ReasoningItem)) and self._is_complete(reason):
-            events += self.machine.complete_answer()
-        if response.usage is None and self._plans:
-            self._estimate_usage(response)
-        if last is None and self.is_blocked:
-            events += self.machine.fail(blocked_fault(self._finish_reason or ""))
+        if (last is None or isinstance(last, ReasoningItem)) and _is_complete(machine, reason):
+            events += machine.complete_answer()
+        if response.usage is None and self._plans:  # the provider sent no token counts
+            input_bytes = sum(map(measure_input, self._plans.values()))
+            machine.usage(estimate_usage(input_bytes, response.output))
+            machine.diagnostics.append(usage_estimated(response.model))
+        if last is None and is_blocked(self):
+            events += machine.fail(blocked_fault(_finish_reason(machine) or ""))
         else:
-            events += self.machine.finish(reason)
-
-    def _estimate_usage(self, response: Response) -> None:
-        """Estimate the token counts: the provider sent none."""
-        input_bytes = sum(map(measure_input, self._plans.values()))
-        self.machine.usage(estimate_usage(input_bytes, response.output))
-        self.diagnostics.append(usage_estimated(response.model))
+            events += machine.finish(reason)
 
     # Between rounds
 
-    def settle_search(self, outcome: SearchOutcome) -> list[Event]:
-        """Take the outcome of the first search; its results join the next request."""
-        return self._collect(self._settle_search, outcome)
-
-    def _settle_search(self, outcome: SearchOutcome, events: list[Event]) -> None:
-        self._feed_machine(self._chain.settle_search(outcome), events)
-        if calls := self._chain.searches:
-            self._start_search(calls, events)
+    @_collected
+    def settle_call(self, events: list[Event], outcome: object) -> None:
+        """Take the outcome of the first call of the gateway; the next request has its result."""
+        self.path.feed_machine(self._chain.settle_call(outcome), events)
+        if calls := self._chain.calls:
+            self.path.feed_machine(calls[0].announce(), events)
+            self.next = Calls(calls)
         else:
             self._conclude(events)
 
@@ -403,48 +314,107 @@ class Translation:
 
     def read_from(self, source: Source) -> None:
         """Read the output of another attempt at this round: its request is about to be sent."""
-        self._direct_way.follow(None)
+        self.path.begin_attempt()
         self.machine.use_provider(source.seal, source.describe)
-        self._reader = _StreamReader(source, self._reader.sizes)
-        self.is_holding_back = False
-        self._has_output = False
-        if not self.ended:
+        self._reader = _StreamReader(source, self._limits)
+        if not self.machine.has_ended:
             self.next = READING
 
-    def give_up_round(self, fault: ProviderFault) -> list[Event]:
+    @_collected
+    def give_up_round(self, events: list[Event], fault: ProviderFault) -> None:
         """Do without the next round: no attempt at it succeeded. Filters release what they hold
-        back, and the response is complete; unless it waits for search results, then it fails."""
+        back, and the response is complete; unless it waits for results of calls, then it fails."""
         if self._round is not None and self._round.is_required:
-            return self.fail(fault)
-        return self._collect(self._give_up_round)
-
-    def _give_up_round(self, events: list[Event]) -> None:
+            events += self.fail(fault)
+            return
         self._plans.pop(self.rounds, None)  # it was not answered, so it costs nothing
-        self._feed_machine(self._chain.give_up(), events)
-        if not self.ended:
+        self.path.feed_machine(self._chain.give_up(), events)
+        if not self.machine.has_ended:
             self._end(events, "stop")
 
 
-class DirectWay:
-    """The direct way of pieces of text, reasoning or arguments to the item that is open.
+def is_blocked(translation: Translation) -> bool:
+    """Whether a filter of the provider has ended the response before any output, as far as it
+    came."""
+    machine = translation.machine
+    if translation.path.is_holding_back or machine.has_output:
+        return False
+    return map_finish_reason(_finish_reason(machine)) is FILTERED
 
-    Nearly every delta of a stream is such a piece. Filters and the machine have nothing to decide
-    about it, so it is counted and given to its block. The long way through both is the definition:
-    the direct way gives the same events, or it is not taken.
+
+def _finish_reason(machine: ResponseMachine) -> str | None:
+    return None if machine.pending_finish is None else machine.pending_finish.reason
+
+
+def _is_complete(machine: ResponseMachine, reason: str | None = None) -> bool:
+    """Whether a response ended well, by `reason` or the provider's finish reason."""
+    return map_finish_reason(reason or _finish_reason(machine)).status == "completed"
+
+
+class DeltaPath:
+    """The way of decoded deltas to the machine: through the filters, or directly. Counts what a
+    response keeps in memory; raises `ResponseTooLarge` beyond a limit.
+
+    Nearly every delta of a stream is a piece of text, reasoning or arguments for the item that is
+    open. Filters and machine have nothing to decide about it, so it is given to its block. The way
+    through both is the definition: the direct way gives the same events, or it is not taken.
     """
 
     def __init__(
-        self, machine: ResponseMachine, filters: Sequence[DeltaFilter], sizes: SizeCounter
+        self, machine: ResponseMachine, filters: Sequence[DeltaFilter], limits: ResponseLimits
     ) -> None:
+        self.has_output = False
+        """The provider has sent output in this attempt."""
+        self.is_holding_back = False
+        """The provider has sent output in this attempt, and a filter holds it back for now."""
+        self.refused = False
+        """The model has refused, in this round or an earlier one."""
         self._machine = machine
         self._filters = filters
-        self._sizes = sizes
+        self._feeds = [each.feed for each in filters]
+        self._limits = limits
+        self._text_chars = 0
+        self._reasoning_chars = 0
+        self._argument_chars = 0
         self._last: Delta | None = None
         """The delta that took the long way, if pieces like it may take the direct one."""
         self._append: Callable[..., list[Event]] = lambda *_: []
         """`append` of the block that is open."""
 
-    def take(self, delta: Delta, events: list[Event]) -> bool:
+    def begin_attempt(self) -> None:
+        """Deltas come from another attempt from now on."""
+        self.has_output = False
+        self.is_holding_back = False
+        self._last = None
+
+    def count(self, deltas: Sequence[Delta]) -> None:
+        """Count deltas that take the long way."""
+        for delta in deltas:
+            if type(delta) is Text or type(delta) is Refusal:
+                self._text_chars += len(delta.text)
+            elif type(delta) is Reasoning:
+                self._reasoning_chars += len(delta.text)
+            elif type(delta) is ToolCall:
+                self._argument_chars += len(delta.arguments) + len(delta.name or "")
+        limits = self._limits
+        if (
+            self._text_chars > limits.text_chars
+            or self._reasoning_chars > limits.reasoning_chars
+            or self._argument_chars > limits.argument_chars
+        ):
+            raise self._too_large()
+
+    def _too_large(self) -> ResponseTooLarge:
+        limits = self._limits
+        if self._text_chars > limits.text_chars:
+            return ResponseTooLarge("text_chars", limits.text_chars)
+        if self._reasoning_chars > limits.reasoning_chars:
+            return ResponseTooLarge("reasoning_chars", limits.reasoning_chars)
+        return ResponseTooLarge("argument_chars", limits.argument_chars)
+
+    # The direct way
+
+    def take_piece(self, delta: Delta, events: list[Event]) -> bool:
         """Add a piece to the open item. Return False, and do nothing, if it has to take the long
         way: it does not continue the item (see `follow`), or it is more than text (an empty piece,
         log probabilities, the id or the name of a call)."""
@@ -454,19 +424,25 @@ class DirectWay:
         if isinstance(delta, Text):
             if not delta.text or delta.logprobs:
                 return False
-            self._sizes.add_text(len(delta.text))
+            self._text_chars += len(delta.text)
+            if self._text_chars > self._limits.text_chars:
+                raise self._too_large()
             events += self._append(delta.text)
         elif isinstance(delta, Reasoning):
             if not delta.text:
                 return False
-            self._sizes.add_reasoning(len(delta.text))
+            self._reasoning_chars += len(delta.text)
+            if self._reasoning_chars > self._limits.reasoning_chars:
+                raise self._too_large()
             events += self._append(delta.text, delta.kind, delta.part)
         else:
             assert isinstance(delta, ToolCall)
             assert isinstance(last, ToolCall)
             if delta.index != last.index or delta.call_id or delta.name:
                 return False
-            self._sizes.add_arguments(len(delta.arguments))
+            self._argument_chars += len(delta.arguments)
+            if self._argument_chars > self._limits.argument_chars:
+                raise self._too_large()
             events += self._append(delta)
         return True
 
@@ -483,63 +459,65 @@ class DirectWay:
                 self._last = delta
                 self._append = block.append
 
+    # The way through the filters
 
-class SizeCounter:
-    """Counts what a response keeps in memory; raises `ResponseTooLarge` beyond a limit."""
-
-    def __init__(self, limits: ResponseLimits) -> None:
-        self.limits = limits
-        self._stream_bytes = 0
-        self._text_chars = 0
-        self._reasoning_chars = 0
-        self._argument_chars = 0
-
-    def add_bytes(self, count: int) -> None:
-        self._stream_bytes += count
-        if self._stream_bytes > self.limits.stream_bytes:
-            raise ResponseTooLarge("stream_bytes", self.limits.stream_bytes)
-
-    def add(self, deltas: Sequence[Delta]) -> None:
+    def take(
+        self, deltas: Sequence[Delta], events: list[Event], *, may_fail: bool
+    ) -> ProviderFault | None:
+        """Pass deltas through the filters to the machine. A failure before the first output is
+        returned instead, unless the response may fail with it: a later round may be requested
+        again."""
+        machine = self._machine
         for delta in deltas:
-            if type(delta) is Text or type(delta) is Refusal:
-                self.add_text(len(delta.text))
-            elif type(delta) is Reasoning:
-                self.add_reasoning(len(delta.text))
-            elif type(delta) is ToolCall:
-                self.add_arguments(len(delta.arguments) + len(delta.name or ""))
+            if type(delta) in BYPASS:
+                events += machine.feed(delta)
+                continue
+            if not self.has_output:
+                if type(delta) is Failure and not may_fail:
+                    return delta.fault
+                self.has_output = not (isinstance(delta, _TEXTUAL) and not delta.text)
+            self.refused = self.refused or type(delta) is Refusal
+            filtered = self._filter(delta)
+            if not filtered:
+                self.is_holding_back = self.has_output
+            self.feed_machine(filtered, events)
+            if machine.has_ended:
+                break
+        return None
 
-    def add_text(self, chars: int) -> None:
-        self._text_chars += chars
-        if self._text_chars > self.limits.text_chars:
-            raise ResponseTooLarge("text_chars", self.limits.text_chars)
+    def _filter(self, delta: Delta) -> list[Delta]:
+        """Pass a delta without leaked markup through the filters of the request."""
+        deltas = [delta]
+        for feed in self._feeds:
+            if len(deltas) == 1:  # as nearly always
+                deltas = feed(deltas[0])
+            else:
+                deltas = [out for each in deltas for out in feed(each)]
+        return deltas
 
-    def add_reasoning(self, chars: int) -> None:
-        self._reasoning_chars += chars
-        if self._reasoning_chars > self.limits.reasoning_chars:
-            raise ResponseTooLarge("reasoning_chars", self.limits.reasoning_chars)
-
-    def add_arguments(self, chars: int) -> None:
-        self._argument_chars += chars
-        if self._argument_chars > self.limits.argument_chars:
-            raise ResponseTooLarge("argument_chars", self.limits.argument_chars)
+    def feed_machine(self, deltas: Sequence[Delta], events: list[Event]) -> None:
+        """Feed deltas that have passed the filters, or that these have released."""
+        for delta in deltas:
+            if self._machine.has_ended:
+                break
+            events += self._machine.feed(delta)
 
 
 class _StreamReader:
     """Reads the output of one attempt."""
 
-    def __init__(self, source: Source, sizes: SizeCounter) -> None:
-        self._dialect = source.dialect
-        self._framer: Framer = source.dialect.framer(sizes.limits.frame_bytes)
+    def __init__(self, source: Source, limits: ResponseLimits) -> None:
+        self._framer: Framer = source.dialect.framer(limits.frame_bytes)
         self._joins_surrogates = False
-        self.sizes = sizes
         self._markup_filters = make_markup_filters(source.guards) if source.guards else []
         self.decoder = source.dialect.decoder()
+        self.decode = source.dialect.decode
+        """Returns the deltas of a body that is not streamed."""
         self.has_markup = bool(self._markup_filters)
         """Whether deltas have to pass `filter_markup`."""
 
     def read_frames(self, chunk: bytes) -> list[Frame]:
         """Return the frames that this chunk completes."""
-        self.sizes.add_bytes(len(chunk))
         # `find`: for `in`, CPython 3.11 first makes an error that a number was expected.
         if not self._joins_surrogates and (chunk.find(b"\\u") >= 0 or chunk[-1:] == b"\\"):
             self._framer = SurrogateJoiner(self._framer)
@@ -557,20 +535,18 @@ class _StreamReader:
             deltas = pass_deltas(each, deltas)
         return deltas
 
-    def finish(self) -> list[Delta]:
-        """End the stream: return the last deltas, and those that the filters held back."""
-        last = self.decoder.close()
-        self.sizes.add(last)
+    def finish(self, last: Sequence[Delta]) -> list[Delta]:
+        """End the stream: return its last deltas, and those that the filters held back."""
+        if not self.has_markup:
+            return [*last]
         deltas = [*self.filter_markup(last)]
         held_back: list[Delta] = []
         for each in self._markup_filters:
             held_back = [*pass_deltas(each, held_back), *each.close(final=True).deltas]
         return deltas + held_back
 
-    def read_whole(self, body: bytes) -> list[Delta]:
-        """Return the deltas of a body that is not streamed."""
-        decoded = self._dialect.decode(body)
-        self.sizes.add(decoded)
+    def filter_whole(self, decoded: list[Delta]) -> list[Delta]:
+        """Take leaked markup out of the deltas of a body that is not streamed."""
         return filter_whole_answer(decoded, self._markup_filters)
 
 

@@ -1,7 +1,7 @@
 """Filter for managed web search: calls of the hosted search are made by the gateway itself.
 
 1. A call of the hosted search never reaches the client; text and other calls do, unchanged.
-2. When a round is over, `close` returns the searches to make, as a `SearchWish`. Each is made, and
+2. When a round is over, `close` returns the searches to make, as a `CallWish`. Each is made, and
    its outcome is given to `settle`; then the round is stored as provider state, and the wish is for
    a further round.
 3. Beside calls that the client has to answer there is no further round: the response ends with
@@ -27,8 +27,8 @@ from antiphon.core.filters.filter import (
     FollowUp,
     RoundEnd,
     RoundWish,
-    Wish,
 )
+from antiphon.core.filters.gateway_call import CallWish
 from antiphon.core.history.content import json_text
 from antiphon.core.history.steps import Step
 from antiphon.core.tools.declaration import ToolChoice
@@ -52,14 +52,6 @@ _MAX_QUERY_CHARS = 400
 _UNREADABLE = 'The search was not made: its arguments have to be {"query": "some words"}.'
 _LIMIT = "The search was not made: the limit of searches is reached. Answer with what you have."
 _FAILED = "The search failed. Answer with what you know, or try other words."
-
-
-class SearchWish(Wish, frozen=True):
-    """Web searches, of which the first one is settled first."""
-
-    calls: tuple[SearchCall, ...]
-    settle: Callable[[SearchOutcome], RoundEnd]
-    """Takes the outcome of the first search, and returns what its filter wants then."""
 
 
 class WebSearchFilter(DeltaFilter):
@@ -200,7 +192,7 @@ class WebSearchFilter(DeltaFilter):
         """Want these searches. Without any, every call of the round has its answer: store them, and
         want a further round."""
         if calls:
-            return RoundEnd(deltas, SearchWish(calls, partial(self._settle, exchange, calls)))
+            return RoundEnd(deltas, CallWish(calls, partial(self._settle, exchange, calls)))
         exchanges = [
             PastSearch(
                 call_id=call.call_id,

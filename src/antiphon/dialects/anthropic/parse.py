@@ -1,8 +1,9 @@
 """Parsing of a Messages request (`POST /v1/messages`) to a canonical `Request`.
 
-Only what makes a request meaningless is refused, with the path of the member as the API writes it
-(`messages.3.content.0.type`). Betas, unknown members, unknown blocks and contradictions are not:
-they go to a provider of the same format as they came, and are reported for every other one.
+What makes a request meaningless and members of a wrong type are refused, with the path of the
+member as the API writes it (`messages.3.content.0.type`). Betas, unknown members, unknown blocks
+and contradictions are not: they go to a provider of the same format as they came, and are reported
+for every other one.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from antiphon.dialects.anthropic.message_ids import response_id
 from antiphon.dialects.anthropic.parse_blocks import FORMAT, read_messages, read_system
 from antiphon.dialects.anthropic.parse_errors import invalid, is_number, mapping, type_name
 from antiphon.dialects.anthropic.parse_tools import read_tool_choice, read_tools
+from antiphon.dialects.anthropic.parse_types import REQUEST, check_members
 from antiphon.dialects.client_dialect import NO_HEADERS
 from antiphon.dialects.validate import shorten_unknown
 
@@ -42,6 +44,7 @@ def parse_messages(
     """Make the canonical request, or raise an `InvalidRequest`. `headers` are those of the HTTP
     request, in lower case: they name the betas, and the session of Claude Code."""
     fields = {name: value for name, value in document.items() if value is not None}
+    check_members(fields, REQUEST)
     messages = _read_message_list(fields)
     edits = _read_edits(fields)
     tools, max_searches = read_tools(fields.get("tools", []), messages)
@@ -109,11 +112,16 @@ def _read_parallel(fields: Document) -> bool | None:
 
 def _read_format(fields: Document) -> Document:
     """The output format, by its newer or its older name."""
-    given = mapping(fields.get("output_config")).get("format") or fields.get("output_format")
-    schema = mapping(given).get("schema")
-    if not isinstance(schema, dict):
+    path, given = "output_config.format", mapping(fields.get("output_config")).get("format")
+    if given is None:
+        path, given = "output_format", fields.get("output_format")
+    if given is None:
         return {"type": "text"}
-    return {"type": "json_schema", "name": "output", "schema": schema, "strict": True}
+    if given.get("type") != "json_schema":
+        raise invalid(f"{path}.type", "Input should be 'json_schema'")
+    if given.get("schema") is None:
+        raise invalid(f"{path}.schema", "Field required")
+    return {"type": "json_schema", "name": "output", "schema": given["schema"], "strict": True}
 
 
 def _read_betas(headers: Mapping[str, str]) -> tuple[str, ...] | None:
@@ -123,9 +131,7 @@ def _read_betas(headers: Mapping[str, str]) -> tuple[str, ...] | None:
 
 def _read_edits(fields: Document) -> tuple[Document, ...] | None:
     edits = mapping(fields.get("context_management")).get("edits")
-    if not isinstance(edits, list):
-        return None
-    return tuple(edit for edit in edits if isinstance(edit, dict))
+    return None if edits is None else tuple(edits)
 
 
 def _read_compaction(edits: tuple[Document, ...]) -> tuple[Document, ...]:
@@ -151,10 +157,10 @@ def _is_prefill(message: Any) -> bool:
 
 def _read_thread(thread: Any) -> dict[str, Any]:
     """A thread of the server is a chain of stored responses (`previous_response_id`)."""
-    if not isinstance(thread, dict):
+    if thread is None:
         return {"store": False}
     previous = thread.get("previous_message_id")
-    if not isinstance(previous, str):
+    if previous is None:
         return {"store": True}
     previous_id = response_id(previous)
     return {"store": True, "previous_response_id": previous_id, "inherits_tools": True}
@@ -175,15 +181,12 @@ def _read_thinking(fields: Document) -> dict[str, Any]:
     """Thinking and effort. They may contradict each other: Claude Code disables thinking beside an
     effort."""
     given = mapping(fields.get("thinking"))
-    effort = mapping(fields.get("output_config")).get("effort")
-    effort = effort if isinstance(effort, str) and effort else None
     budget = given.get("budget_tokens")
-    display = given.get("display")
     thinking = Thinking(
         mode=_MODES.get(str(given.get("type")), "default"),
-        budget_tokens=budget if type(budget) is int and budget > 0 else None,
-        display=display if isinstance(display, str) else None,
-        effort=effort,
+        budget_tokens=budget if budget is not None and budget > 0 else None,
+        display=given.get("display"),
+        effort=mapping(fields.get("output_config")).get("effort") or None,
     )
     return {"thinking": thinking, "effort": _effort(thinking)}
 
@@ -235,13 +238,12 @@ def _read_stop(value: Any) -> tuple[str, ...]:
 
 def _read_tier(fields: Document) -> str | None:
     tier = fields.get("service_tier")
-    return _SERVICE_TIERS.get(tier, tier) if isinstance(tier, str) else None
+    return None if tier is None else _SERVICE_TIERS.get(tier, tier)
 
 
 def _read_user(fields: Document, headers: Mapping[str, str]) -> dict[str, Any]:
     """The user's id, and the session: Claude Code sends it in a header, and in JSON as that id."""
-    user = mapping(fields.get("metadata")).get("user_id")
-    user = user if isinstance(user, str) and user else None
+    user = mapping(fields.get("metadata")).get("user_id") or None
     sent = headers.get("x-claude-code-session-id", "")
     session = sent if sent and sent.isprintable() else _session_of(user or "")
     return {"user": user, "prompt_cache_key": session or None}

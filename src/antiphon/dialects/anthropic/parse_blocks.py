@@ -20,6 +20,7 @@ from antiphon.core.items import Document
 from antiphon.dialects.anthropic.blocks import REDACTED, THINKING
 from antiphon.dialects.anthropic.message_ids import unwrap_call_id
 from antiphon.dialects.anthropic.parse_errors import invalid, mapping, type_name
+from antiphon.dialects.anthropic.parse_types import BLOCKS, check_members
 
 FORMAT = "messages"
 _SYSTEM = -1
@@ -51,7 +52,9 @@ def _client_block(block: Document, text: str = "") -> Document:
 
 def read_system(system: Any) -> Iterator[Document]:
     """One message for each block of `system`."""
-    blocks = [{"type": "text", "text": system}] if isinstance(system, str) else system or []
+    blocks = [{"type": "text", "text": system}] if isinstance(system, str) else system
+    if blocks is None:
+        return
     if not isinstance(blocks, list):
         raise invalid("system", f"Input should be a string or a list, not {type_name(system)}")
     for index, block in enumerate(blocks):
@@ -178,6 +181,8 @@ def _block_type(block: Any, path: str) -> str:
     kind = block.get("type")
     if not isinstance(kind, str):
         raise invalid(f"{path}.type", "Field required")
+    if (shapes := BLOCKS.get(kind)) is not None:
+        check_members(block, shapes, path)
     return kind
 
 
@@ -215,6 +220,8 @@ def _read_result(block: Document, path: str) -> Document:
     if not call_id:
         raise invalid(f"{path}.tool_use_id", "Field required")
     content = block.get("content")
+    if content is not None and not isinstance(content, str | list):
+        raise invalid(f"{path}.content", "Input should be a string or a list")
     if isinstance(content, list):
         parts = enumerate(content)
         content = [_read_part(part, f"{path}.content.{at}", "input_text") for at, part in parts]
@@ -223,7 +230,7 @@ def _read_result(block: Document, path: str) -> Document:
         "call_id": unwrap_call_id(call_id),
         "output": content,
     }
-    if isinstance(block.get("is_error"), bool):
+    if block.get("is_error") is not None:
         item["is_error"] = block["is_error"]
     return with_extra(item, block, "tool_use_id", "content", "is_error")
 

@@ -15,6 +15,7 @@ from typing import Any
 from antiphon.core.items import Document
 from antiphon.dialects.anthropic.parse_blocks import FORMAT, with_extra
 from antiphon.dialects.anthropic.parse_errors import invalid, mapping, type_name
+from antiphon.dialects.anthropic.parse_types import TOOL, check_members
 
 _DATED = re.compile(r"(?P<family>[a-z_]+?)_20\d{6}$")
 _CUSTOM = ("type", "name", "description", "input_schema", "strict", "defer_loading")
@@ -28,15 +29,14 @@ def read_tools(tools: Any, messages: list[Any]) -> tuple[tuple[Document, ...], i
     read = tuple(_read_tool(tool, f"tools.{at}", found) for at, tool in enumerate(tools))
     searches = [tool["extra"]["members"] for tool in read if tool["type"] == "web_search"]
     limits = [search.get("max_uses") for search in searches]
-    return read, next((limit for limit in limits if type(limit) is int and limit > 0), None)
+    return read, next((limit for limit in limits if limit is not None and limit > 0), None)
 
 
 def _read_tool(tool: Any, path: str, found: Mapping[str, int]) -> Document:
     if not isinstance(tool, dict):
         raise invalid(path, f"Input should be an object, not {type_name(tool)}")
+    check_members(tool, TOOL, path)
     kind = tool.get("type") or "custom"
-    if not isinstance(kind, str):
-        raise invalid(f"{path}.type", "Input should be a valid string")
     family = match["family"] if (match := _DATED.match(kind)) else kind
     if family == "custom":
         return _read_custom(tool, path, found)
@@ -56,16 +56,12 @@ def _whole(tool: Document) -> Document:
 
 def _read_custom(tool: Document, path: str, found: Mapping[str, int]) -> Document:
     name = tool.get("name")
-    schema = tool.get("input_schema")
-    if not isinstance(name, str) or not name:
+    if not name:
         raise invalid(f"{path}.name", "Field required")
-    if schema is not None and not isinstance(schema, dict):
-        raise invalid(f"{path}.input_schema", "Input should be a valid dictionary")
-    function: Document = {"type": "function", "name": name, "parameters": schema}
-    if isinstance(tool.get("description"), str):
-        function["description"] = tool["description"]
-    if isinstance(tool.get("strict"), bool):
-        function["strict"] = tool["strict"]
+    function: Document = {"type": "function", "name": name, "parameters": tool.get("input_schema")}
+    for member in ("description", "strict"):
+        if tool.get(member) is not None:
+            function[member] = tool[member]
     if tool.get("defer_loading") is True:
         function |= {"defer_loading": True, "found": found.get(name, 0)}
     return with_extra(function, tool, *_CUSTOM)
@@ -110,7 +106,7 @@ def read_tool_choice(choice: Any, tools: tuple[Document, ...]) -> str | Document
     kind = mapping(choice).get("type", "auto")
     if kind == "tool":
         name = choice.get("name")
-        if not isinstance(name, str):
+        if name is None:
             raise invalid("tool_choice.name", "Field required")
         return _named_tool(name, tools)
     mode = _MODES.get(str(kind))

@@ -137,7 +137,7 @@ def _read_tool(tool: Document) -> Document:
     if not isinstance(nested, Mapping):
         return tool
     flat = {"type": kind, **{name: value for name, value in tool.items() if name != kind}, **nested}
-    grammar = flat.get("format", {}).get("grammar") if kind == "custom" else None
+    grammar = (flat.get("format") or {}).get("grammar") if kind == "custom" else None
     if grammar is not None:
         flat["format"] = {"type": "grammar", **grammar}
     return flat

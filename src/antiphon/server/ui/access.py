@@ -1,5 +1,8 @@
 """Access to the page: the admin key, or this machine only; never from pages of other origins.
 
+Without an admin key, every user of the machine may look at the page. Changes need the page token,
+which only the user who runs the gateway can read.
+
 A session is a cookie that we have signed, so that no process has to remember it. A session that was
 ended is remembered until it would have expired.
 """
@@ -93,21 +96,23 @@ class PageAccess:
         attempts: FailedAttempts,
         ended: EndedSessions,
         new_bytes: Callable[[int], bytes],
+        *,
+        token: str = "",
     ) -> None:
-        self._key = admin_key.encode()
+        """`token` takes the place of an admin key for changes; empty: without a key, there are
+        none."""
+        self._key = (admin_key or token).encode()
+        self.needs_key = bool(admin_key)
+        """Whether the page cannot be used without the key."""
         self._now = now
         self._attempts = attempts
         self._ended = ended
         self._new_bytes = new_bytes
         self._signing_key = hashlib.sha256(b"antiphon page session\0" + self._key).digest()
 
-    @property
-    def needs_key(self) -> bool:
-        return bool(self._key)
-
     def check_page(self, http: HTTPRequest) -> None:
         """Raise `InvalidRequest` if the page itself, which holds no data, may not be opened."""
-        if not self._key and not is_local(http):
+        if not self.needs_key and not is_local(http):
             raise InvalidRequest(
                 "The page is for this machine only. To open it from elsewhere, set `admin_key` in"
                 " [server].",
@@ -119,12 +124,27 @@ class PageAccess:
         """Raise `InvalidRequest` if data may not be read or changed."""
         self.check_page(http)
         self.check_origin(http)
-        if self._key and not self.is_signed_in(http):
+        if self.needs_key and not self.is_signed_in(http):
             raise InvalidRequest(
                 "The page needs the admin key: sign in, or send `Authorization: Bearer KEY` with"
                 " the `admin_key` of [server].",
                 code="invalid_api_key",
                 status=401,
+            )
+
+    def may_change(self, http: HTTPRequest) -> bool:
+        """Whether a request may change keys and settings."""
+        return bool(self._key) and self.is_signed_in(http)
+
+    def check_change(self, http: HTTPRequest) -> None:
+        """Raise `InvalidRequest` if keys and settings may not be changed."""
+        if not self.may_change(http):
+            raise InvalidRequest(
+                "Changes on the page need its link with a token, which `antiphon serve` shows in"
+                " its terminal, or `admin_key` in [server]: every user of this machine can open the"
+                " page.",
+                code="page_token_required",
+                status=403,
             )
 
     def check_origin(self, http: HTTPRequest) -> None:
@@ -142,11 +162,12 @@ class PageAccess:
             )
 
     def sign_in(self, http: HTTPRequest, key: str) -> str:
-        """Return the cookie of a session; raises `InvalidRequest` for a wrong key."""
-        given = key.encode("utf-8", "replace")
-        if not self._key or not self._attempts.match(http, given, self._key):
+        """Return the cookie of a session; raises `InvalidRequest` for a wrong key or token."""
+        if not self._key or not self._match(http, key.encode("utf-8", "replace")):
             raise InvalidRequest(
-                "Incorrect admin key: it is the `admin_key` of [server] in the configuration.",
+                "Incorrect admin key: it is the `admin_key` of [server] in the configuration."
+                if self.needs_key
+                else "Incorrect token: use the link that `antiphon serve` shows in its terminal.",
                 param="key",
                 code="invalid_api_key",
                 status=401,
@@ -162,9 +183,16 @@ class PageAccess:
 
     def is_signed_in(self, http: HTTPRequest) -> bool:
         if token := read_bearer(http):
-            return self._attempts.match(http, token, self._key)
+            return self._match(http, token)
         session = self._find_session(http)
         return session is not None and session not in self._ended
+
+    def _match(self, http: HTTPRequest, given: bytes) -> bool:
+        """Compare a key. Wrong ones are limited, but for the token: it cannot be guessed, and
+        other users of the machine have the same address as its owner."""
+        if self.needs_key:
+            return self._attempts.match(http, given, self._key)
+        return hmac.compare_digest(given, self._key)
 
     def _find_session(self, http: HTTPRequest) -> PageSession | None:
         """The session of a request, if we have begun it and it has not expired."""

@@ -36,6 +36,8 @@ def _create_with(dialect: ClientDialect) -> PageEndpoint:
 
     async def create_response(request: PageRequest) -> HTTPResponse:
         exchange = request.exchange
+        if exchange.setup.server.api_keys:  # else everybody on this machine may send requests
+            _make_access(request).check_change(exchange.http)
         exchange.identify(ADMIN)
         document = await exchange.read_document()
         is_default = dialect is exchange.dialect
@@ -54,6 +56,16 @@ def _create_with(dialect: ClientDialect) -> PageEndpoint:
     return create_response
 
 
+def _for_owner(endpoint: PageEndpoint) -> PageEndpoint:
+    """Make an endpoint that changes something: for those who have the admin key or the token."""
+
+    async def check_and_respond(request: PageRequest) -> HTTPResponse:
+        _make_access(request).check_change(request.exchange.http)
+        return await endpoint(request)
+
+    return check_and_respond
+
+
 _API: tuple[tuple[str, Mapping[str, PageEndpoint]], ...] = (
     ("/ui/api/now", {"GET": now.show_now}),
     ("/ui/api/live", {"GET": live.stream_changes}),
@@ -61,7 +73,7 @@ _API: tuple[tuple[str, Mapping[str, PageEndpoint]], ...] = (
     ("/ui/api/requests/([^/]+)", {"GET": requests.show_request}),
     ("/ui/api/requests/([^/]+)/result", {"GET": requests.show_result}),
     ("/ui/api/requests/([^/]+)/streams", {"GET": requests.show_streams}),
-    ("/ui/api/payloads", {"POST": requests.keep_payloads}),
+    ("/ui/api/payloads", {"POST": _for_owner(requests.keep_payloads)}),
     ("/ui/api/sessions", {"GET": sessions.list_page}),
     ("/ui/api/sessions/([^/]+)", {"GET": sessions.show_session}),
     ("/ui/api/totals", {"GET": requests.show_totals}),
@@ -69,9 +81,10 @@ _API: tuple[tuple[str, Mapping[str, PageEndpoint]], ...] = (
     ("/ui/api/usage", {"GET": usage.show_usage}),
     ("/ui/api/models", {"GET": catalog.list_models}),
     ("/ui/api/providers", {"GET": catalog.list_providers}),
-    ("/ui/api/keys", {"GET": keys.list_keys, "POST": keys.make_client_key}),
-    ("/ui/api/keys/([^/]+)", {"DELETE": keys.revoke_client_key}),
-    ("/ui/api/provider-keys", {"POST": keys.add_provider_key}),
+    ("/ui/api/keys", {"GET": keys.list_keys, "POST": _for_owner(keys.make_client_key)}),
+    ("/ui/api/keys/([^/]+)", {"DELETE": _for_owner(keys.revoke_client_key)}),
+    ("/ui/api/provider-keys", {"POST": _for_owner(keys.add_provider_key)}),
+    ("/ui/api/default-model", {"POST": _for_owner(keys.choose_default_model)}),
     ("/ui/api/config", {"GET": settings.show_settings}),
     ("/ui/api/config/check", {"POST": settings.check_file}),
     ("/ui/api/config/reload", {"POST": settings.reload_file}),
@@ -128,7 +141,11 @@ async def _answer_session(request: PageRequest) -> HTTPResponse | None:
     if http.method == "DELETE":
         return HTTPResponse(204, {"set-cookie": access.sign_out(http)})
     signed_in = not access.needs_key or access.is_signed_in(http)
-    session = {"needs_key": access.needs_key, "signed_in": signed_in}
+    session = {
+        "needs_key": access.needs_key,
+        "signed_in": signed_in,
+        "may_change": access.may_change(http),
+    }
     return json_response({**session, "version": __version__ if signed_in else None})
 
 
@@ -148,10 +165,12 @@ def _make_access(request: PageRequest) -> PageAccess:
     """Make the rules of the configuration that the request began with."""
     runtime = request.exchange.services.runtime
     page = request.process.page
+    admin_key = request.exchange.setup.server.admin_key
     return PageAccess(
-        request.exchange.setup.server.admin_key,
+        admin_key,
         runtime.now,
         page.attempts,
         page.ended_sessions,
         runtime.new_nonce,
+        token="" if admin_key else page.token,
     )

@@ -80,7 +80,7 @@ def _flatten(value: Any, default: Any, path: list[str]) -> Iterator[tuple[list[s
     if isinstance(value, Struct):
         usual = default if isinstance(default, Struct) else type(value)()
         for name in value.__struct_fields__:
-            if name != "source":
+            if name not in ("source", "chosen_model"):
                 yield from _flatten(getattr(value, name), getattr(usual, name), [*path, name])
     elif isinstance(value, dict) and path[-1] not in _SECRETS and value:
         for name, inner in value.items():

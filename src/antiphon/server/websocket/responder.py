@@ -13,6 +13,7 @@ from msgspec import structs
 from antiphon.core.diagnostic import Diagnostic, diagnostics_header
 from antiphon.core.events import TERMINAL_EVENTS, Failed, Terminal
 from antiphon.core.items import Document
+from antiphon.core.response import Response
 from antiphon.dialects.client_dialect import EventBatch
 from antiphon.dialects.responses.render import encode_document
 from antiphon.engine.services import Prepared
@@ -23,7 +24,7 @@ from antiphon.server.websocket.client_frames import CreateFrame
 from antiphon.server.websocket.recent_turns import RecentTurns
 from antiphon.server.websocket.server_frames import encode_fields, error_frame, with_fields
 from antiphon.server.websocket.warm_up import warm_up
-from antiphon.store.turn import Turn
+from antiphon.store.turn import Turn, encode_response_object
 
 Send: TypeAlias = Callable[[bytes], Awaitable[None]]
 """Sends one text frame; returns when the client is ready for more. Raises `ConnectionError`."""
@@ -136,7 +137,7 @@ class _Reply:
         if isinstance(event, Failed):
             self.evict_parent()
         if not event.response.store:  # the others are found in the store, until they are deleted
-            turn = _make_turn(self._prepared, msgspec.to_builtins(event.response))
+            turn = _make_turn(self._prepared, event.response)
             size += self._size
             has_history = turn.previous_response_id is None  # in its input, if there is any
             parent = None if has_history else self._parent
@@ -147,18 +148,19 @@ class _Reply:
             self._turns.evict(self.frame.parent_id, self.frame.stream_id)
 
 
-def _make_turn(prepared: Prepared, response: Document) -> Turn:
+def _make_turn(prepared: Prepared, response: Response) -> Turn:
     request = prepared.request
     return Turn(
-        id=response["id"],
+        id=response.id,
         previous_response_id=request.previous_response_id,
-        created_at=response["created_at"],
-        status=response["status"],
-        model=response["model"],
+        created_at=response.created_at,
+        status=response.status,
+        model=response.model,
         provider=prepared.targets[0].provider.name,
         client=prepared.caller.client,
         input=request.input,
-        output=tuple(response["output"]),
+        output=tuple(msgspec.to_builtins(response.output)),
         conversation_end=prepared.conversation_end,
-        response={"conversation": response["conversation"]},  # a connection reads nothing else
+        # A connection reads nothing else of the response object.
+        encoded=encode_response_object({"conversation": response.conversation}, ()),
     )

@@ -23,6 +23,6 @@ async def warm_up(services: Services, prepared: Prepared) -> list[Event]:
     output.open()
     translation = translate(services, prepared, prepared.targets[0], prepared.first_plan)
     try:
-        return await output.release(translation.complete(), translation)
+        return await output.release(translation.finish("stop"), translation)
     finally:
         output.close(translation)

@@ -62,21 +62,31 @@ _QUEUED = f"""
     FOR UPDATE OF run SKIP LOCKED
 """
 # The first of each client before the second of any; what a client has running counts as before.
+# Of several clients, the one that was served longest ago comes first.
 # Some more than the limit are listed: other gateways claim at the same time.
 _NEXT = f"""
     WITH busy AS MATERIALIZED (
         SELECT owner, count(*) AS runs FROM run
         WHERE holder IS NOT NULL AND is_background GROUP BY owner
     ), next AS MATERIALIZED (
-        SELECT run.turn, coalesce(busy.runs, 0)
+        SELECT run.turn, coalesce(served.number, 0) AS served, coalesce(busy.runs, 0)
             + row_number() OVER (PARTITION BY run.owner ORDER BY run.turn) AS place
         FROM run LEFT JOIN busy ON busy.owner IS NOT DISTINCT FROM run.owner
-        WHERE run.status = 'queued' AND run.holder IS NULL ORDER BY place, run.turn
+            LEFT JOIN served_client AS served ON served.owner = coalesce(run.owner, '')
+        WHERE run.status = 'queued' AND run.holder IS NULL ORDER BY place, served, run.turn
         LIMIT $1::bigint + {_SPARE}
     )
     {_CLAIMABLE} JOIN next ON next.turn = run.turn
     WHERE run.status = 'queued' AND run.holder IS NULL
-    ORDER BY next.place, run.turn LIMIT $1 FOR UPDATE OF run SKIP LOCKED
+    ORDER BY next.place, next.served, run.turn LIMIT $1 FOR UPDATE OF run SKIP LOCKED
+"""
+# Sorted, and last in its transaction: claims of two gateways never wait for each other in a circle.
+_SERVE = """
+    INSERT INTO served_client (owner, number)
+    SELECT served.owner, nextval('served_client_number') FROM (
+        SELECT DISTINCT coalesce(owner, '') AS owner FROM run WHERE turn = ANY ($1) ORDER BY 1
+    ) AS served
+    ON CONFLICT (owner) DO UPDATE SET number = excluded.number
 """
 _EXPIRED = f"""
     {_CLAIMABLE} WHERE run.holder IS NOT NULL AND NOT EXISTS (
@@ -386,6 +396,8 @@ class PostgresRuns:
         ]
         if taken:
             await connection.executemany(_TAKE, taken)
+            if query is _NEXT:
+                await connection.execute(_SERVE, [row["turn"] for row in rows])
         return [run for run, _ in found]
 
     def _body(self, turn: Turn) -> bytes | None:

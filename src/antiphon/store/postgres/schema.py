@@ -372,6 +372,12 @@ CREATE TRIGGER run_begun BEFORE INSERT ON run FOR EACH ROW WHEN (new.is_backgrou
 CREATE INDEX run_waiting ON run (owner, turn) WHERE status = 'queued';
 """
 
+# Which clients got places for queued runs, in the order of `number`; '' has no name.
+_SERVED_CLIENTS = """
+CREATE TABLE served_client (owner text COLLATE "C" PRIMARY KEY, number bigint NOT NULL);
+CREATE SEQUENCE served_client_number;
+"""
+
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     (
         *(_TABLES, _USAGE_TABLES, _TRIGGERS, _SAVE, _BEGIN, _APPEND),
@@ -383,4 +389,8 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     (CALL_STATE_TABLE,),
     # Items are referred to by their ids alone.
     ("CREATE INDEX conversation_item_reference ON conversation_item (id)",),
+    (_SERVED_CLIENTS,),
+    # From here on, the body of a turn has its output once. A gateway of the version before, which
+    # is being replaced, continues such a turn all the same: it reads the output of the turn itself.
+    (),
 )

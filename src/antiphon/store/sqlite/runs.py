@@ -45,17 +45,26 @@ _CLAIMABLE = """
 """
 _QUEUED = f"{_CLAIMABLE} WHERE run.status = 'queued' AND run.holder IS NULL AND turn.id = ?"
 # The first of each client before the second of any; what a client has running counts as before.
+# Of several clients, the one that was served longest ago comes first.
 _NEXT = f"""
     WITH busy AS (
         SELECT owner, count(*) AS runs FROM run
         WHERE holder IS NOT NULL AND is_background = 1 GROUP BY owner
     ), next AS (
-        SELECT run.turn AS turn, coalesce(busy.runs, 0)
+        SELECT run.turn AS turn, coalesce(served.number, 0) AS served, coalesce(busy.runs, 0)
             + row_number() OVER (PARTITION BY run.owner ORDER BY run.turn) AS place
         FROM run LEFT JOIN busy ON busy.owner IS run.owner
-        WHERE run.status = 'queued' AND run.holder IS NULL ORDER BY place, run.turn LIMIT ?
+            LEFT JOIN served_client AS served ON served.owner = coalesce(run.owner, '')
+        WHERE run.status = 'queued' AND run.holder IS NULL
+        ORDER BY place, served, run.turn LIMIT ?
     )
-    {_CLAIMABLE} JOIN next ON next.turn = run.turn ORDER BY next.place, run.turn
+    {_CLAIMABLE} JOIN next ON next.turn = run.turn ORDER BY next.place, next.served, run.turn
+"""
+_SERVE = """
+    INSERT INTO served_client (owner, number)
+    SELECT coalesce(owner, ''), (SELECT coalesce(max(number), 0) + 1 FROM served_client)
+    FROM run WHERE turn = ?
+    ON CONFLICT (owner) DO UPDATE SET number = excluded.number
 """
 _EXPIRED = f"""
     {_CLAIMABLE} LEFT JOIN lease ON lease.holder = run.holder
@@ -173,12 +182,12 @@ class SQLiteRuns:
     async def claim(
         self, holder: str, limit: int, *, response_id: str | None = None
     ) -> list[ClaimedRun]:
-        query: tuple[str, tuple[int | str]] = (_NEXT, (limit,))
-        if response_id is not None:
-            query = (_QUEUED, (searchable_id(response_id),))
-
         def job(connection: sqlite3.Connection) -> list[ClaimedRun]:
-            rows = connection.execute(*query).fetchall()
+            if response_id is None:
+                rows = connection.execute(_NEXT, (limit,)).fetchall()
+                connection.executemany(_SERVE, [(_ClaimableRow(*row).turn,) for row in rows])
+            else:
+                rows = connection.execute(_QUEUED, (searchable_id(response_id),)).fetchall()
             return [self._take(connection, row, holder) for row in rows]
 
         return await self._access.write(job)

@@ -173,6 +173,11 @@ SCHEMA = DatabaseSchema(
         CALL_STATE_MIGRATION,
         # Items are referred to by their ids alone.
         ("CREATE INDEX conversation_item_reference ON conversation_item (id)",),
+        # Which clients got places for queued runs, in the order of `number`; '' has no name.
+        ("CREATE TABLE served_client (owner TEXT PRIMARY KEY, number INTEGER NOT NULL)",),
+        # From here on, the body of a turn has its output once: earlier versions would show
+        # responses without output. Bodies of earlier versions stay as they are.
+        (),
     ),
 )
 

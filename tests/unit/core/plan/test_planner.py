@@ -551,3 +551,10 @@ def test_after_a_compaction_the_request_continues_from_its_item() -> None:
     assert after.request.input[-1] == item
     assert (after.plan(FIRST).compacted, before.plan(FIRST).compacted) == (compacted, None)
     assert after.inputs.rejected == before.inputs.rejected
+
+
+def test_a_request_that_differs_only_in_its_messages_gets_the_same_settings() -> None:
+    can = Capabilities(model_name="somebody/model-1")
+    first, second = (planned(can=can, input=text, temperature=0.5) for text in ("one", "two"))
+    assert structs.replace(first, history=()) == structs.replace(second, history=())
+    assert (first.history, second.history) == ((said("one"),), (said("two"),))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from antiphon.core.deltas import Delta, Reasoning, Text, ToolCall
-from antiphon.core.translation.translation import DirectWay, SizeCounter
+from antiphon.core.translation.translation import DeltaPath
 from antiphon.errors import ResponseTooLarge
 from antiphon.framing.limits import ResponseLimits
 from tests.support.machines import Step, machine, run_steps
@@ -14,17 +14,17 @@ from tests.support.tables import table
 
 def test_a_piece_is_taken_only_after_one_like_it_and_counted() -> None:
     subject = machine()
-    direct_way = DirectWay(subject, [], SizeCounter(ResponseLimits(text_chars=3)))
+    path = DeltaPath(subject, [], ResponseLimits(text_chars=3))
     subject.start()
-    assert not direct_way.take(Text("a"), [])
+    assert not path.take_piece(Text("a"), [])
     subject.feed(Text("a"))
-    direct_way.follow(Text("a"))
-    assert direct_way.take(Text("bc"), [])
-    assert not direct_way.take(Reasoning("b"), [])
+    path.follow(Text("a"))
+    assert path.take_piece(Text("bc"), [])
+    assert not path.take_piece(Reasoning("b"), [])
     with pytest.raises(ResponseTooLarge):
-        direct_way.take(Text("de"), [])
-    direct_way.follow(None)
-    assert not direct_way.take(Text("f"), [])
+        path.take_piece(Text("de"), [])
+    path.follow(None)
+    assert not path.take_piece(Text("f"), [])
 
 
 @table(

@@ -9,6 +9,7 @@ from antiphon.core.compaction.filters import CompactedContextFilter
 from antiphon.core.deltas import Delta, Reasoning, Refusal, Text, ToolCall
 from antiphon.core.diagnostic import Code, Diagnostic, ignored
 from antiphon.core.filters.filter import DeltaFilter, FollowUp, RoundEnd, RoundWish
+from antiphon.core.filters.gateway_call import CallWish
 from antiphon.core.filters.simple_filters import (
     EmptyAnswerFilter,
     ReasoningSummaryFilter,
@@ -20,7 +21,6 @@ from antiphon.core.history.steps import MessageStep, TextPart
 from antiphon.core.tools.declaration import ToolChoice
 from antiphon.core.tools.identity import ToolIdentityMap
 from antiphon.core.translation.filters import FilterChain
-from antiphon.core.web_search.filter import SearchWish
 from antiphon.core.web_search.rules import SearchRules
 from antiphon.core.web_search.search_call import SearchCall, SearchOutcome
 
@@ -80,8 +80,8 @@ class Searching(DeltaFilter):
     def close(self, *, final: bool) -> RoundEnd:
         return RoundEnd(wish=self._wish())
 
-    def _wish(self) -> SearchWish | None:
-        return SearchWish(self._calls, self._settle) if self._calls else None
+    def _wish(self) -> CallWish | None:
+        return CallWish(self._calls, self._settle) if self._calls else None
 
     def _settle(self, outcome: SearchOutcome) -> RoundEnd:
         done, *rest = self._calls
@@ -89,30 +89,27 @@ class Searching(DeltaFilter):
         return RoundEnd([Text(done.call_id)], self._wish())
 
 
-def feed_first(chain: FilterChain, delta: Delta) -> None:
-    """Feed a delta to the first filter of the request."""
-    chain.feeds[0](delta)
-
-
 def test_only_the_first_filter_that_wants_a_round_is_closed_as_final() -> None:
     first, second = Holding(), Holding()
     chain = FilterChain([first, second], [])
-    feed_first(chain, Text("a"))
+    first.feed(Text("a"))
     assert chain.close() == []
     assert (first.finals, second.finals) == ([True], [False])
     assert chain.wants_more
 
 
 def test_filters_that_get_no_further_round_give_up() -> None:
-    chain = FilterChain([Holding(), Mapped(str.upper)], [])
-    feed_first(chain, Text("a"))
+    held = Holding()
+    chain = FilterChain([held, Mapped(str.upper)], [])
+    held.feed(Text("a"))
     assert chain.close_for_good() == [Text("A")]
     assert not chain.wants_more
 
 
 def test_giving_up_releases_what_earlier_rounds_held_back() -> None:
-    chain = FilterChain([Holding(), Mapped(str.upper)], [])
-    feed_first(chain, Text("a"))
+    held = Holding()
+    chain = FilterChain([held, Mapped(str.upper)], [])
+    held.feed(Text("a"))
     assert (chain.close(), chain.give_up()) == ([], [Text("A")])
 
 
@@ -135,13 +132,13 @@ def test_a_round_is_required_if_one_of_the_filters_that_want_it_requires_it() ->
 def test_searches_are_settled_in_order() -> None:
     chain = FilterChain([Searching(0), Searching(2), Searching(1)], [])
     chain.close()
-    assert [call.call_id for call in chain.searches] == ["call_0", "call_1", "call_0"]
-    assert chain.settle_search(SearchOutcome()) == [Text("call_0")]
-    assert chain.settle_search(SearchOutcome()) == [Text("call_1")]
-    assert [call.call_id for call in chain.searches] == ["call_0"]
+    assert [call.call_id for call in chain.calls] == ["call_0", "call_1", "call_0"]
+    assert chain.settle_call(SearchOutcome()) == [Text("call_0")]
+    assert chain.settle_call(SearchOutcome()) == [Text("call_1")]
+    assert [call.call_id for call in chain.calls] == ["call_0"]
     assert chain.wants_more
-    assert chain.settle_search(SearchOutcome()) == [Text("call_0")]
-    assert (chain.searches, chain.wants_more) == ((), False)
+    assert chain.settle_call(SearchOutcome()) == [Text("call_0")]
+    assert (chain.calls, chain.wants_more) == ((), False)
 
 
 class Reporting(DeltaFilter):
@@ -156,7 +153,7 @@ def test_diagnostics_of_all_filters_are_taken_once() -> None:
     first, second = Reporting(), Reporting()
     diagnostics: list[Diagnostic] = []
     chain = FilterChain([first, second], diagnostics)
-    feed_first(chain, Text("a"))
+    first.feed(Text("a"))
     second.feed(Text("a"))
     for _ in range(2):
         chain.close()

@@ -14,6 +14,7 @@ from antiphon.core.filters.filter import DeltaFilter, FollowUp, RoundEnd, RoundW
 from antiphon.core.filters.simple_filters import EmptyAnswerFilter
 from antiphon.core.history.steps import MessageStep, TextPart
 from antiphon.core.plan.plan import Plan
+from antiphon.core.stream.finish import CANCELLED
 from antiphon.core.stream.source import Source
 from antiphon.core.structured_output.contract import OutputContract
 from antiphon.core.structured_output.filter import StructuredOutputFilter
@@ -87,7 +88,7 @@ def test_a_filter_with_a_follow_up_keeps_the_answer_open() -> None:
     )
     events = read(translation, 2)
     assert kinds(events) == ["response.created", "response.in_progress"]
-    assert not translation.ended
+    assert not translation.machine.has_ended
     assert wanted_round(translation).follow_up.steps == (
         MessageStep("user", (TextPart("Is that all?"),)),
     )
@@ -103,16 +104,16 @@ def test_the_next_round_continues_the_same_response() -> None:
     translation.read_from(Source(script_of(Text("b"), Finish("stop"))))
     events += read(translation, 2)
     response = check_response(events)
-    assert (translation.ended, translation.rounds) == (True, 1)
+    assert (translation.machine.has_ended, translation.rounds) == (True, 1)
     assert [item["content"][0]["text"] for item in response["output"]] == ["ab"]
 
 
 def test_the_bridge_knows_that_a_filter_holds_output_back() -> None:
     translation = Translation(machine(), Source(script_of(Usage(1), Text("a"))), [AskingFilter(0)])
     translation.feed(b"x")
-    assert not translation.is_holding_back
+    assert not translation.path.is_holding_back
     translation.feed(b"x")
-    assert translation.is_holding_back
+    assert translation.path.is_holding_back
 
 
 def test_filters_behind_one_with_a_follow_up_are_closed_as_not_final() -> None:
@@ -147,7 +148,7 @@ def test_diagnostics_of_filters_are_collected_once() -> None:
         machine(), Source(script_of(Text("a"), Finish("stop"))), [AskingFilter(0)]
     )
     read(translation, 2)
-    assert translation.diagnostics == [NOTE]
+    assert translation.machine.diagnostics == [NOTE]
 
 
 def test_the_number_of_rounds_is_limited() -> None:
@@ -156,7 +157,7 @@ def test_the_number_of_rounds_is_limited() -> None:
     )
     events = read(translation, 2)
     rounds = 0
-    while not translation.ended:
+    while not translation.machine.has_ended:
         assert rounds < 100
         rounds += 1
         translation.begin_round()
@@ -181,7 +182,7 @@ def second_round(*deltas: Delta) -> tuple[Translation, list[Event]]:
 def test_a_later_round_that_fails_at_once_may_be_retried() -> None:
     translation, events = second_round(Failure(timeout_fault("idle")))
     assert wanted_round(translation).fault == timeout_fault("idle")
-    assert (translation.ended, translation.close()) == (False, [])
+    assert (translation.machine.has_ended, translation.close()) == (False, [])
     translation.read_from(Source(script_of(Text("b"), Finish("stop"))))
     check_response(events + read(translation, 2))
 
@@ -234,7 +235,7 @@ def test_held_back_output_is_released_if_the_next_round_cannot_be_had() -> None:
 def test_empty_deltas_are_no_output(silent: Delta) -> None:
     translation, _ = second_round(silent, Failure(timeout_fault("idle")))
     assert wanted_round(translation).fault == timeout_fault("idle")
-    assert not translation.is_holding_back
+    assert not translation.path.is_holding_back
 
 
 @pytest.mark.parametrize("last", [Failure(timeout_fault("idle")), Finish("stop")])
@@ -251,7 +252,7 @@ def test_a_rejected_answer_is_kept_until_there_is_another(last: Delta) -> None:
         assert translation.next.fault is not None
         events += translation.give_up_round(translation.next.fault)
     assert check_response(events)["output"][0]["content"][0]["text"] == "no JSON"
-    assert translation.diagnostics == []
+    assert translation.machine.diagnostics == []
 
 
 def test_a_whole_answer_without_its_next_round_still_has_a_message() -> None:
@@ -296,7 +297,10 @@ def test_the_bridge_awaits_a_round_only_between_rounds() -> None:
 def test_a_later_round_that_loses_its_connection_before_any_output_may_be_retried() -> None:
     translation, _ = second_round(Start("m"), Text(""))
     assert translation.connection_lost(timeout_fault("idle")) == []
-    assert (wanted_round(translation).fault, translation.ended) == (timeout_fault("idle"), False)
+    assert (wanted_round(translation).fault, translation.machine.has_ended) == (
+        timeout_fault("idle"),
+        False,
+    )
 
 
 def test_a_lost_connection_after_output_ends_the_answer() -> None:
@@ -341,7 +345,7 @@ def test_the_limits_are_those_of_the_response_not_of_an_attempt() -> None:
 
 def test_an_attempt_after_the_end_changes_nothing() -> None:
     translation, events = second_round(Text("b"))
-    events += translation.cancel()
+    events += translation.finish(CANCELLED)
     translation.read_from(Source(script_of(Text("c"))))
     assert isinstance(translation.next, Ended)
     assert translation.feed(b"x") == translation.connection_lost(timeout_fault("idle")) == []
@@ -350,10 +354,10 @@ def test_an_attempt_after_the_end_changes_nothing() -> None:
 
 def test_a_response_may_be_completed_without_any_output() -> None:
     translation = Translation(machine(), Source(script_of()))
-    response = check_response(translation.complete())
+    response = check_response(translation.finish("stop"))
     assert (response["status"], response["output"]) == ("completed", [])
     assert translation.next == Ended(None)
-    assert translation.complete() == []
+    assert translation.finish("stop") == []
 
 
 class FailingFilter(AskingFilter):

@@ -13,7 +13,7 @@ from antiphon.core.stream.source import Source
 from antiphon.core.structured_output.contract import OutputContract
 from antiphon.core.tools.declaration import ToolChoice
 from antiphon.core.tools.identity import ToolIdentity, ToolIdentityMap
-from antiphon.core.translation.next_step import Round, Search
+from antiphon.core.translation.next_step import Calls, Round
 from antiphon.core.translation.translation import Translation, make_translation
 from antiphon.core.web_search.filter import WebSearchFilter
 from antiphon.core.web_search.rules import SearchRules
@@ -65,12 +65,12 @@ def response_of(events: Sequence[Event]) -> Document:
 
 def test_searches_are_settled_one_by_one_and_their_results_join_the_next_round() -> None:
     translation, events = searching(call(0, "oslo"), call(1, "bergen"))
-    assert isinstance(translation.next, Search)
-    assert [each.queries for each in translation.next.calls] == [("oslo",), ("bergen",)]
-    events += translation.settle_search(FOUND)
-    assert isinstance(translation.next, Search)
+    assert isinstance(translation.next, Calls)
+    assert [each.call_id for each in translation.next.calls] == ["call_0", "call_1"]
+    events += translation.settle_call(FOUND)
+    assert isinstance(translation.next, Calls)
     assert len(translation.next.calls) == 1
-    events += translation.settle_search(FOUND)
+    events += translation.settle_call(FOUND)
     assert isinstance(translation.next, Round)
     assert translation.next.is_required
     translation.begin_round()
@@ -78,12 +78,12 @@ def test_searches_are_settled_one_by_one_and_their_results_join_the_next_round()
     events += [event for _ in range(2) for event in translation.feed(b"x")] + translation.close()
     output = response_of(events)["output"]
     assert [item["type"] for item in output] == ["web_search_call", "web_search_call", "message"]
-    assert translation.snapshot.status == "completed"
+    assert translation.machine.snapshot.status == "completed"
 
 
 def test_a_response_fails_if_its_search_results_can_reach_no_model() -> None:
     translation, events = searching(call(0, "oslo"))
-    events += translation.settle_search(FOUND)
+    events += translation.settle_call(FOUND)
     translation.begin_round()
     events += translation.give_up_round(timeout_fault("total"))
     assert response_of(events)["status"] == "failed"
@@ -92,7 +92,7 @@ def test_a_response_fails_if_its_search_results_can_reach_no_model() -> None:
 def test_nothing_follows_a_response_that_has_ended_between_searches() -> None:
     translation, events = searching(call(0, "oslo"))
     events += translation.fail(timeout_fault("total"))
-    assert translation.settle_search(FOUND) == []
+    assert translation.settle_call(FOUND) == []
     assert response_of(events)["status"] == "failed"
 
 

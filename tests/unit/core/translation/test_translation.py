@@ -19,8 +19,9 @@ from antiphon.core.deltas import (
     Usage,
 )
 from antiphon.core.faults.fault import protocol_fault, timeout_fault
+from antiphon.core.stream.finish import CANCELLED
 from antiphon.core.stream.source import Source
-from antiphon.core.translation.translation import Translation
+from antiphon.core.translation.translation import Translation, is_blocked
 from antiphon.dialects.dialect import resolve
 from antiphon.errors import InvalidTransition
 from antiphon.framing.limits import ResponseLimits
@@ -81,9 +82,12 @@ def test_a_stream_beyond_a_limit_fails_with_one_terminal_event(limit: str) -> No
     translation = limited_translation(*[[delta] for delta in TOO_LARGE[limit]])
     events = [event for _ in TOO_LARGE[limit] for event in translation.feed(b"x")]
     check(documents(events))
-    assert translation.fault is not None
-    assert (translation.fault.code, translation.fault.retryable) == ("response_too_large", False)
-    assert f"[limits] {limit.strip()} =" in translation.fault.message
+    assert translation.machine.fault is not None
+    assert (translation.machine.fault.code, translation.machine.fault.retryable) == (
+        "response_too_large",
+        False,
+    )
+    assert f"[limits] {limit.strip()} =" in translation.machine.fault.message
     assert not translation.feed(b"more") + translation.close()
 
 
@@ -91,8 +95,8 @@ def test_a_stream_beyond_a_limit_fails_with_one_terminal_event(limit: str) -> No
 def test_a_whole_answer_beyond_a_limit_fails(limit: str) -> None:
     translation = limited_translation(TOO_LARGE[limit])
     check(documents(translation.feed_whole(b"{}")))
-    assert translation.fault is not None
-    assert translation.fault.code == "response_too_large"
+    assert translation.machine.fault is not None
+    assert translation.machine.fault.code == "response_too_large"
 
 
 def test_an_answer_up_to_every_limit_is_accepted() -> None:
@@ -108,21 +112,21 @@ def test_a_line_beyond_the_limit_fails_before_it_is_complete() -> None:
     )
     events = documents(translation.feed(b"data: " + b"x" * 101))
     assert [event["type"] for event in events][-1] == "response.failed"
-    assert translation.fault is not None
-    assert translation.fault.code == "response_too_large"
+    assert translation.machine.fault is not None
+    assert translation.machine.fault.code == "response_too_large"
 
 
 def test_a_cancelled_answer_ends_once() -> None:
     translation = chat_translation()
-    events = documents(translation.cancel())
+    events = documents(translation.finish(CANCELLED))
     assert [event["type"] for event in events] == [
         "response.created",
         "response.in_progress",
         "response.incomplete",
     ]
     assert events[-1]["response"]["status"] == "cancelled"
-    assert translation.ended
-    assert translation.cancel() == translation.close() == []
+    assert translation.machine.has_ended
+    assert translation.finish(CANCELLED) == translation.close() == []
 
 
 # Streams
@@ -131,7 +135,7 @@ def test_a_cancelled_answer_ends_once() -> None:
 def test_no_events_before_the_provider_sends_something() -> None:
     translation = chat_translation()
     assert translation.feed(b": waiting\n\n") == translation.feed(b"data: {") == []
-    assert not translation.ended
+    assert not translation.machine.has_ended
     events = documents(translation.feed(b'"choices":[{"delta":{"content":"a"}}]}\n\n'))
     assert [event["type"] for event in events[:2]] == ["response.created", "response.in_progress"]
 
@@ -160,14 +164,14 @@ def test_a_filter_that_leaves_no_output_blocks_the_response() -> None:
     """{"finishReason": "SAFETY"}, and nothing else: usage may still come."""
     steps: list[Step] = [[Start("m")], [Finish("SAFETY")], [Usage(7, 0)]]
     translation = Translation(machine(), Source(ScriptedDialect(ScriptedDecoder(steps))))
-    blocked = [translation.is_blocked]
+    blocked = [is_blocked(translation)]
     events = []
     for _ in steps:
         events += translation.feed(b"x")
-        blocked.append(translation.is_blocked)
+        blocked.append(is_blocked(translation))
     events += translation.close()
     assert blocked == [False, False, True, True]
-    fault = translation.fault
+    fault = translation.machine.fault
     assert fault is not None
     assert (fault.type, fault.code, fault.retryable) == ("content_blocked", "SAFETY", False)
     last = documents(events)[-1]["response"]
@@ -189,11 +193,14 @@ def test_an_empty_stream_fails() -> None:
 def test_the_end_marker_ends_the_answer_before_the_connection_closes() -> None:
     translation = chat_translation()
     translation.feed(b'data: {"choices":[{"delta":{"content":"a"},"finish_reason":"stop"}]}\n\n')
-    assert (translation.finishing, translation.ended) == (True, False)
+    assert (translation.machine.pending_finish is not None, translation.machine.has_ended) == (
+        True,
+        False,
+    )
     [*_, last] = documents(translation.feed(b"data: [DONE]\n\n"))
     assert last["type"] == "response.completed"
-    assert translation.ended
-    assert translation.fault is None
+    assert translation.machine.has_ended
+    assert translation.machine.fault is None
     assert translation.close() == []
 
 
@@ -246,8 +253,8 @@ def test_after_an_exception_the_earlier_events_are_kept(
     )
     events = documents(translation.feed(b"x") + translation.feed(b"x"))
     check(events)
-    assert translation.fault is not None
-    assert (translation.fault.code, translation.fault.type) == (code, kind)
+    assert translation.machine.fault is not None
+    assert (translation.machine.fault.code, translation.machine.fault.type) == (code, kind)
     assert events[-1]["response"]["output"][0]["content"][0]["text"] == "a"
     assert "secret" not in json.dumps(events)
 
@@ -257,8 +264,8 @@ def test_a_call_that_was_not_finished_fails_the_answer() -> None:
     translation = Translation(machine(), Source(ScriptedDialect(ScriptedDecoder(steps))))
     events = documents(translation.feed(b"x") + translation.close())
     check(events)
-    assert translation.fault is not None
-    assert translation.fault.code == "incomplete_tool_call"
+    assert translation.machine.fault is not None
+    assert translation.machine.fault.code == "incomplete_tool_call"
     [call] = events[-1]["response"]["output"]
     assert call["status"] == "incomplete"
 
@@ -269,7 +276,7 @@ def test_a_failure_from_outside_ends_the_answer(fed: bool) -> None:
     events = translation.feed(b"x") if fed else []
     events += translation.fail(timeout_fault("idle"))
     check(documents(events))
-    assert translation.fault == timeout_fault("idle")
+    assert translation.machine.fault == timeout_fault("idle")
     assert translation.fail(timeout_fault("idle")) == []
 
 

@@ -25,7 +25,7 @@ from antiphon.core.tools.identity import ToolIdentity, ToolIdentityMap
 from antiphon.core.web_search.filter import WebSearchFilter
 from antiphon.core.web_search.memory import decode_past_searches
 from antiphon.core.web_search.rules import SearchRules
-from antiphon.core.web_search.search_call import SearchOutcome
+from antiphon.core.web_search.search_call import SearchCall, SearchOutcome
 from antiphon.core.web_search.sources import SearchResult
 from tests.support.filters import DrivenFilter
 from tests.support.machines import counting_ids
@@ -469,3 +469,8 @@ def test_giving_up_drops_the_pending_searches() -> None:
     assert subject.searches
     assert subject.give_up() == subject.close(final=True) == []
     assert subject.wish is None
+
+
+def test_a_search_that_could_not_be_made_has_a_failed_outcome() -> None:
+    call = SearchCall(call_id="c", arguments="{}", queries=("berlin",), rules=SearchRules())
+    assert call.fail() == SearchOutcome(failed=True)

@@ -109,11 +109,11 @@ def test_any_other_tool_keeps_its_type() -> None:
     [
         ({}, "tools: Input should be a valid list, not an object"),
         (["f"], "tools.0: Input should be an object, not a string"),
-        ([{"type": 7}], "tools.0.type: Input should be a valid string"),
+        ([{"type": 7}], "tools.0.type: Input should be a valid string, not an integer"),
         ([{"description": "d"}], "tools.0.name: Field required"),
         (
             [{"name": "f", "input_schema": "s"}],
-            "tools.0.input_schema: Input should be a valid dictionary",
+            "tools.0.input_schema: Input should be a valid dictionary, not a string",
         ),
     ],
 )

@@ -121,7 +121,7 @@ def test_reasoning_and_calls_are_replayed_as_a_native_client_would() -> None:
     answer = machine(seal=seal)
     translation = Translation(answer, Source(BedrockDialect()))
     assert translation.feed(stream(ANSWER))
-    assert translation.ended
+    assert translation.machine.has_ended
     [states] = sealed
     history: tuple[Step, ...] = (
         MessageStep("user", (TextPart("hi"),)),

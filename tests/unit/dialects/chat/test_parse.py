@@ -173,6 +173,7 @@ def test_tools_are_flattened_and_keep_their_members() -> None:
                 "custom": {"name": "p", "format": {"type": "grammar", "grammar": grammar}},
             },
             {"type": "custom", "custom": {"name": "q", "format": {"type": "text"}}},
+            {"type": "custom", "custom": {"name": "r", "format": None}},
             {"type": "web_search"},
         ],
         functions=[{"name": "old", "description": "d"}],
@@ -185,6 +186,7 @@ def test_tools_are_flattened_and_keep_their_members() -> None:
         {"type": "function", "name": "ls", "parameters": {}, "strict": True},
         {"type": "custom", "name": "p", "format": {"type": "grammar", **grammar}},
         {"type": "custom", "name": "q", "format": {"type": "text"}},
+        {"type": "custom", "name": "r", "format": None},
         {"type": "web_search"},
         {"type": "function", "name": "old", "description": "d"},
         {

@@ -25,12 +25,15 @@ def http(headers: Mapping[str, str] = LOCAL, remote: str = "127.0.0.1") -> HTTPR
 
 
 def access(
-    key: str = "", now: int = NOW, attempts: FailedAttempts | None = None, ended: Path | None = None
+    key: str = "",
+    now: int = NOW,
+    attempts: FailedAttempts | None = None,
+    ended: Path | None = None,
+    token: str = "",
 ) -> PageAccess:
     attempts = attempts or FailedAttempts(lambda: 0.0)
-    return PageAccess(
-        key, lambda: now, attempts, EndedSessions(ended, lambda: now), secrets.token_bytes
-    )
+    sessions = EndedSessions(ended, lambda: now)
+    return PageAccess(key, lambda: now, attempts, sessions, secrets.token_bytes, token=token)
 
 
 def cookie_of(set_cookie: str) -> HTTPRequest:
@@ -129,10 +132,48 @@ def test_signing_in_gives_a_cookie_that_expires() -> None:
     assert not access("another key").is_signed_in(signed_in)
 
 
-@pytest.mark.parametrize(("configured", "given"), [(KEY, "wrong"), (KEY, ""), ("", ""), ("", "x")])
+@pytest.mark.parametrize(("configured", "given"), [(KEY, "wrong"), (KEY, "")])
 def test_a_wrong_key_does_not_sign_in(configured: str, given: str) -> None:
     with pytest.raises(InvalidRequest, match="Incorrect admin key"):
-        access(configured).sign_in(http(), given)
+        access(configured, token="a token").sign_in(http(), given)
+
+
+@pytest.mark.parametrize(
+    ("token", "given"), [("", ""), ("", "x"), ("a token", "wrong"), ("a token", "")]
+)
+def test_a_wrong_token_does_not_sign_in(token: str, given: str) -> None:
+    with pytest.raises(InvalidRequest, match="Incorrect token"):
+        access(token=token).sign_in(http(), given)
+
+
+def test_without_a_key_changes_need_the_token() -> None:
+    own = access(token="a token")
+    for refused in (http(), http({**LOCAL, "authorization": "Bearer wrong"})):
+        own.check_api(refused)
+        with pytest.raises(InvalidRequest, match="antiphon serve") as caught:
+            own.check_change(refused)
+        assert (caught.value.status, caught.value.code) == (403, "page_token_required")
+    own.check_change(cookie_of(own.sign_in(http(), "a token")))
+    own.check_change(http({**LOCAL, "authorization": "Bearer a token"}))
+
+
+def test_without_a_key_and_a_token_nothing_is_changed() -> None:
+    for headers in (LOCAL, {**LOCAL, "authorization": "Bearer x"}):
+        with pytest.raises(InvalidRequest, match="admin_key"):
+            access().check_change(http(headers))
+
+
+def test_the_admin_key_takes_the_place_of_the_token() -> None:
+    own = access(KEY, token="a token")
+    own.check_change(http({**LOCAL, "authorization": f"Bearer {KEY}"}))
+    assert not own.may_change(http({**LOCAL, "authorization": "Bearer a token"}))
+
+
+def test_wrong_tokens_do_not_lock_out_the_owner_who_has_the_same_address() -> None:
+    own = access(token="a token", attempts=FailedAttempts(lambda: 0.0, limit=3))
+    for _ in range(5):
+        assert not own.may_change(http({**LOCAL, "authorization": "Bearer wrong"}))
+    assert own.may_change(http({**LOCAL, "authorization": "Bearer a token"}))
 
 
 def test_signing_out_removes_the_cookie_and_ends_its_session(tmp_path: Path) -> None:

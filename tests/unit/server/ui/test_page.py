@@ -106,7 +106,12 @@ async def test_a_session_begins_with_the_key_and_ends_on_request() -> None:
         assert (await ask(opened, "/ui", remote="192.168.1.7")).status == 200
         assert (await ask(opened, "/ui/api/now")).status == 401
         before = document_of(await ask(opened, "/ui/api/session"))
-        assert before == {"needs_key": True, "signed_in": False, "version": None}
+        assert before == {
+            "needs_key": True,
+            "signed_in": False,
+            "may_change": False,
+            "version": None,
+        }
         wrong = await ask(opened, "/ui/api/session", method="POST", body={"key": "x"})
         assert (wrong.status, error_of(wrong)["param"]) == (401, "key")
         signed = await ask(opened, "/ui/api/session", method="POST", body={"key": KEY})

@@ -13,7 +13,7 @@ from antiphon.server.ui.requests import read_filter
 from antiphon.store.trace.listing import RequestFilter
 from antiphon.store.trace.rows import TraceAttempt, TraceRow, TraceSkip, TraceUsage
 from tests.support.applications import document_of, error_of
-from tests.support.pages.api import HOST, ask, ask_json, traced_application
+from tests.support.pages.api import HOST, ask, ask_json, traced_application, with_token
 from tests.support.traces import NOW_MS, finish, request, stream
 
 HOUR_MS = 3_600_000
@@ -163,9 +163,11 @@ async def test_the_result_has_the_output_and_the_verdict(tmp_path: Path) -> None
 
 async def test_payloads_are_kept_for_some_minutes(tmp_path: Path) -> None:
     async with traced_application(tmp_path, payloads=False) as opened:
+        headers = with_token(opened.application.process)
 
         async def switch(minutes: object) -> HTTPResponse:
-            return await ask(opened, "/ui/api/payloads", method="POST", body={"minutes": minutes})
+            body = {"minutes": minutes}
+            return await ask(opened, "/ui/api/payloads", method="POST", headers=headers, body=body)
 
         assert (await ask_json(opened, "requests"))["payloads"] is False
         on = document_of(await switch(15))
@@ -175,6 +177,14 @@ async def test_payloads_are_kept_for_some_minutes(tmp_path: Path) -> None:
         assert document_of(await switch(0)) == {"payloads": False, "payloads_until_ms": None}
         for wrong in (-1, 1441, 1.5, "15", True, None):
             assert (await switch(wrong)).status == 400
+
+
+async def test_without_the_token_payloads_are_not_switched_on(tmp_path: Path) -> None:
+    async with traced_application(tmp_path, payloads=False) as opened:
+        path = "/ui/api/payloads"
+        refused = await ask(opened, path, method="POST", body={"minutes": 15})
+        assert (refused.status, error_of(refused)["code"]) == (403, "page_token_required")
+        assert (await ask_json(opened, "requests"))["payloads"] is False
 
 
 async def test_another_page_cannot_switch_payloads_on(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec import Raw
 
 from antiphon.errors import ChainNotFound
 from antiphon.server.websocket.recent_turns import RecentTurns
@@ -21,7 +22,7 @@ def turn(id: str, parent: str | None = None, **items: Any) -> Turn:
         status="completed",
         model="m",
         provider="p",
-        response={},
+        encoded=Raw(b"{}"),
         **items,
     )
 

@@ -72,6 +72,7 @@ async def test_turns_persist_after_closing_and_reopening(path: Path, clock: Cloc
 SAVE_AND_DIE = """
 import asyncio, os, sys
 from pathlib import Path
+from msgspec import Raw
 from antiphon.store.sqlite.store import SQLiteStore
 from antiphon.store.store import Turn
 
@@ -80,7 +81,7 @@ async def main():
     await store.open()
     for id in ("a", "b"):
         await store.save(Turn(id=id, created_at=0, status="completed", model="m", provider="p",
-                              response={}))
+                              encoded=Raw(b'{}')))
     os._exit(3)
 
 asyncio.run(main())

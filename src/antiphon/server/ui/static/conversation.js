@@ -7,6 +7,8 @@ import { jsonView } from "./json_view.js";
 
 const LONG = 1200;
 const SHOWN_TURNS = 40;
+const SHORT = 300;
+const FOLDED_ROLES = new Set(["instructions", "system", "developer"]);
 const CHECKS = {
   valid: ["ok", "fits the schema"], invalid: ["bad", "breaks the schema"],
   unknown_tool: ["bad", "no such tool in the request"], unchecked: ["", "no schema to check"],
@@ -83,21 +85,30 @@ function readPart(part) {
   return { kind: "other", name: asText(part.type) || "part", value: part };
 }
 
-/** Turns as elements. Of many, the last ones are shown first; those before on demand. */
-export function drawTurns(turns) {
-  const names = new Map(turns.flatMap((turn) => turn.parts).filter((part) => part.kind === "call").map((part) => [part.id, part.name]));
-  const draw = (turn) => h("div", { class: `turn ${/^[a-z]+$/.test(turn.role) ? turn.role : "other"}` }, h("div", { class: "role" }, turn.role), h("div", { class: "parts" }, turn.parts.map((part) => drawPart(part, names))));
+/** Turns as elements. Of many, the last ones are shown first; those before on demand. `names` are the tools of calls, by id: those of these turns are added. */
+export function drawTurns(turns, names = new Map()) {
+  turns.flatMap((turn) => turn.parts).filter((part) => part.kind === "call").forEach((part) => names.set(part.id, part.name));
+  const draw = (turn) => h("div", { class: `turn ${/^[a-z]+$/.test(turn.role) ? turn.role : "other"}` }, h("div", { class: "role" }, turn.role), h("div", { class: "parts" }, turn.parts.map((part) => drawPart(part, names, FOLDED_ROLES.has(turn.role)))));
   const earlier = turns.slice(0, -SHOWN_TURNS);
   const more = earlier.length > 0 && h("button", { type: "button", onclick: () => more.replaceWith(...earlier.map(draw)) }, `Show ${earlier.length} earlier turns`);
   return h("div", { class: "conversation" }, more, turns.slice(-SHOWN_TURNS).map(draw));
 }
 
-export function drawPart(part, names = new Map()) {
+function drawPart(part, names, isInstruction = false) {
   if (part.kind === "reasoning") return h("details", { class: "reasoning" }, h("summary", null, "Reasoning"), h("p", { class: "prose" }, part.text));
   if (part.kind === "call") return drawCall(part);
   if (part.kind === "result") return drawResult(part, names);
   if (part.kind === "hosted" || part.kind === "other") return h("details", { class: "call" }, h("summary", null, h("strong", null, part.name)), jsonView(part.value));
+  if (part.kind === "text" && (isInstruction ? part.text.length > SHORT : isTagged(part.text))) return drawFolded(part.text);
   return h("div", { class: `prose ${part.kind}` }, longText(part.text));
+}
+
+/** Whether a text is one element, such as `<environment_context>`: agents add such texts, their users do not write them. */
+const isTagged = (text) => /^\s*<([a-z][\w-]*)>[^]*<\/\1>\s*$/.test(text);
+
+function drawFolded(text) {
+  const beginning = text.trim().split("\n", 1)[0];
+  return h("details", { class: "fold" }, h("summary", null, h("span", { class: "muted" }, beginning.length > 90 ? `${beginning.slice(0, 90)}…` : beginning, ` (${text.length.toLocaleString("en")} characters)`)), h("div", { class: "prose text" }, text));
 }
 
 /** A tool call: its name, its arguments as JSON, and whether they fit the schema of the tool. */

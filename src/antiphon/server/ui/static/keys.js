@@ -1,7 +1,8 @@
-// Keys: client keys are made, limited and revoked; API keys of providers are pasted.
+// Keys: client keys are made, limited and revoked; API keys of providers are pasted; the default model is chosen.
 
 import { get, post, remove } from "./api.js";
 import { fill, h } from "./dom.js";
+import { locked, mayChange } from "./permission.js";
 import { announce, card, code, table } from "./widgets.js";
 
 const LIMITS = [["requests_per_minute", "Requests a minute"], ["tokens_per_minute", "Tokens a minute"], ["cost_per_day", "Dollars a day"], ["cost_per_month", "Dollars a month"]];
@@ -16,12 +17,17 @@ export async function clientKeys(context) {
   const root = h("div", { class: "stack" });
   const draw = async (made) => {
     const { file, clients } = await get("keys", null, context.signal);
-    fill(root, made && showKey(made), listClients(clients, draw), file ? makeForm(clients, draw)
-      : h("p", { class: "muted" }, "Keys can be made here if the gateway has a configuration file: start it with --config FILE."),
+    fill(root, made && showKey(made), listClients(clients, draw), makeFormOrReason(file, "make and revoke keys", () => makeForm(clients, draw)),
     file && h("p", { class: "small muted" }, "Keys that are made here are in ", h("code", null, file), ", which only its owner can read."));
   };
   await draw();
   return card("Client keys", root);
+}
+
+/** A form that changes the key file, or why there is none. */
+function makeFormOrReason(file, purpose, make) {
+  if (!file) return h("p", { class: "muted" }, "This gateway keeps no files of its own, so that there is no place for keys.");
+  return mayChange() ? make() : locked(purpose);
 }
 
 function showKey({ name, key }) {
@@ -33,7 +39,7 @@ function listClients(clients, draw) {
   return table("Client keys", [
     { name: "Name", cell: (each) => h("strong", null, each.name) },
     { name: "Limits", class: "grow", cell: (each) => describeLimits(each.limits) },
-    { name: "", class: "right", cell: (each) => (each.made_here ? revokeButton(each.name, draw) : h("span", { class: "muted" }, "in the configuration file")) },
+    { name: "", class: "right", cell: (each) => (each.made_here ? mayChange() && revokeButton(each.name, draw) : h("span", { class: "muted" }, "in the configuration file")) },
   ], clients);
 }
 
@@ -73,24 +79,52 @@ function makeForm(clients, draw) {
   return form;
 }
 
-/** The card that takes an API key of a provider. */
-export function providerKey(known, hasFile, done) {
-  if (!hasFile) return card("Add an API key", h("p", { class: "muted" }, "Keys can be added here if the gateway has a configuration file: start it with --config FILE. Or set a variable such as DEEPSEEK_API_KEY and restart the gateway."));
+/** The card that takes an API key of a provider; `done` is called with its name. */
+export function providerKey({ providers, file }, done) {
+  return card("Add an API key", makeFormOrReason(file, "add a key", () => makeProviderForm(providers, done)),
+    file && h("p", { class: "small muted note" }, "It is written to ", h("code", null, file), ", which only its owner can read, and never shown again. Then a short request tests it."));
+}
+
+function makeProviderForm(providers, done) {
   const problem = h("p", { class: "bad-text", role: "alert" });
-  const choice = h("select", { name: "provider" }, known.map((each) => h("option", { value: each.name }, each.title)));
+  const choice = h("select", { name: "provider" }, providers.map((each) => h("option", { value: each.name }, each.title)));
   const key = h("input", { name: "key", type: "password", required: true, autocomplete: "off", spellcheck: "false" });
-  return card("Add an API key", h("form", { class: "key-form", "aria-label": "API key of a provider", onsubmit: async (event) => {
+  return h("form", { class: "key-form", "aria-label": "API key of a provider", onsubmit: async (event) => {
     event.preventDefault();
     problem.textContent = "";
     try {
       const { provider } = await (await post("provider-keys", { provider: choice.value, key: key.value })).json();
       key.value = "";
-      announce(`The key of ${provider} is in use. Test it.`);
+      announce(`The key of ${provider} is in use`);
       done(provider);
     } catch (error) {
       problem.textContent = error.message;
     }
   } }, h("label", { class: "field" }, h("span", null, "Provider"), choice), h("label", { class: "field" }, h("span", null, "API key"), key),
-  h("button", { type: "submit", class: "primary" }, "Add"), problem),
-  h("p", { class: "small muted note" }, "It is written to the key file beside the configuration, and never shown again. Then test it, and choose a model in the playground."));
+  h("button", { type: "submit", class: "primary" }, "Add and test"), problem);
+}
+
+/** The card that chooses the model for clients that let the gateway choose. */
+export function defaultModel({ default_model: standard, file }, names, done) {
+  const advice = h("p", { class: "small muted note" }, "It is the model of antiphon codex, antiphon claude and the snippets of this page, unless they name another one.");
+  if (standard.in_file) return card("Default model", h("p", null, h("strong", null, standard.name), h("span", { class: "muted" }, " is set in the configuration file: \"*\" in [models].")), advice);
+  return card("Default model", makeFormOrReason(file, "choose the default model", () => makeModelForm(standard.name, names, done)),
+    (!file || !mayChange()) && h("p", null, "It is ", h("strong", null, standard.name), "."), advice);
+}
+
+function makeModelForm(chosen, names, done) {
+  const problem = h("p", { class: "bad-text", role: "alert" });
+  const options = names.includes(chosen) ? names : [chosen, ...names];
+  const choice = h("select", { name: "model" }, options.map((each) => h("option", { value: each, selected: each === chosen }, each)));
+  return h("form", { class: "key-form", "aria-label": "Default model", onsubmit: async (event) => {
+    event.preventDefault();
+    problem.textContent = "";
+    try {
+      const { model } = await (await post("default-model", { model: choice.value })).json();
+      announce(`${model} is the default model`);
+      done();
+    } catch (error) {
+      problem.textContent = error.message;
+    }
+  } }, h("label", { class: "field" }, h("span", null, "Model"), choice), h("button", { type: "submit" }, "Use it"), problem);
 }

@@ -3,6 +3,7 @@
 import { BASE, get, post, signOut, whenSignedOut } from "./api.js";
 import { fill, h } from "./dom.js";
 import { clock } from "./format.js";
+import { setPermission, useToken } from "./permission.js";
 import { loading, problem, to } from "./widgets.js";
 import * as configuration from "./views/configuration.js";
 import * as models from "./views/models.js";
@@ -187,8 +188,10 @@ function makeShell(session) {
 
 async function start() {
   try {
+    await useToken();
     const session = await get("session");
     if (!session.signed_in) return askForKey();
+    setPermission(session.may_change);
     fill(document.body, makeShell(session));
     return await showView({ keepFocus: true });
   } catch (error) {

@@ -3,6 +3,7 @@
 import { post } from "./api.js";
 import { h } from "./dom.js";
 import { clock } from "./format.js";
+import { mayChange } from "./permission.js";
 import { announce } from "./widgets.js";
 
 const MINUTES = 15;
@@ -11,7 +12,7 @@ const MINUTES = 15;
 export function payloadSwitch({ payloads, payloads_until_ms: until, traced = true }) {
   if (!traced || (payloads && !until)) return null;
   const text = h("span", null);
-  const box = h("input", { type: "checkbox", role: "switch", checked: Boolean(until), onchange: async () => {
+  const box = h("input", { type: "checkbox", role: "switch", checked: Boolean(until), disabled: !mayChange(), onchange: async () => {
     box.disabled = true;
     try {
       const state = await (await post("payloads", { minutes: box.checked ? MINUTES : 0 })).json();
@@ -26,5 +27,8 @@ export function payloadSwitch({ payloads, payloads_until_ms: until, traced = tru
     text.textContent = end ? ` Payloads are kept until ${clock(end)}` : ` Keep payloads for ${MINUTES} minutes`;
   };
   write(until);
-  return h("label", { class: "switch payload-switch", title: "Requests, responses and both streams of all clients, without secrets. They are kept as long as the trace." }, box, text);
+  const title = mayChange()
+    ? "Requests, responses and both streams of all clients, without secrets. They are kept as long as the trace."
+    : "Open the link that antiphon serve shows in its terminal to use this switch.";
+  return h("label", { class: "switch payload-switch", title }, box, text);
 }

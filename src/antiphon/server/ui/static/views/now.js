@@ -52,6 +52,7 @@ function makeTiles(now) {
 function makeWarnings(now) {
   return [
     !now.traced && h("p", { class: "banner" }, "Requests are not traced, so there is nothing to list. Set ", h("code", null, "enabled = true"), " in [trace]."),
+    now.providers.every((each) => each.test) && h("p", { class: "banner" }, "No provider yet, only the built-in test model. ", link("providers", null, "Add an API key"), "."),
     now.lost_rows > 0 && h("p", { class: "banner" }, `${plural(now.lost_rows, "trace row")} could not be written since the start. The log has the reason.`),
   ];
 }

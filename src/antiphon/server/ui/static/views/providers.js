@@ -3,21 +3,41 @@
 import { createResponse, get } from "../api.js";
 import { fill, h } from "../dom.js";
 import { ago, duration, plural } from "../format.js";
-import { providerKey } from "../keys.js";
+import { defaultModel, providerKey } from "../keys.js";
 import { empty, head, light, link, to } from "../widgets.js";
 
 export const title = "Providers";
 
 export async function show(root, context) {
-  const [{ providers }, known] = await Promise.all([get("providers", null, context.signal), get("keys", null, context.signal)]);
+  const [{ providers }, known, { models }] = await Promise.all([get("providers", null, context.signal), get("keys", null, context.signal), get("models", null, context.signal)]);
   const own = providers.filter((each) => !each.test);
+  const names = models.filter((each) => !each.test || own.length === 0).map((each) => each.name);
   fill(root, head("Providers", "Health as this gateway has seen it since it started."),
-    own.length === 0 && h("p", { class: "banner" }, "No provider is configured. Add an API key below, set one such as DEEPSEEK_API_KEY in the environment of the gateway, or run ", h("code", null, "antiphon init"), "."),
+    own.length === 0 && h("p", { class: "banner" }, "No provider yet: paste an API key here, and then choose the default model. Or set a variable such as DEEPSEEK_API_KEY and restart the gateway, or start Ollama."),
+    own.length === 0 && providerKey(known, (name) => testLater(name, context)),
     h("div", { class: "cards" }, providers.map((provider) => makeCard(provider, context))),
     providers.length === 0 && empty("No providers"),
-    providerKey(known.providers, Boolean(known.file), () => context.reload()));
+    defaultModel(known, names, () => context.reload()),
+    own.length > 0 && providerKey(known, (name) => testLater(name, context)));
+  testAdded(root);
   const timer = setInterval(() => refresh(root, context), 5000);
   return () => clearInterval(timer);
+}
+
+let added = "";  // not in the address: no link of others may send a request
+
+function testLater(name, context) {
+  added = name;
+  context.reload();
+}
+
+/** Test the provider whose key was added just now. */
+function testAdded(root) {
+  if (!added) return;
+  const box = root.querySelector(`[data-provider="${CSS.escape(added)}"]`);
+  added = "";
+  setTimeout(() => box?.scrollIntoView({ block: "center" }));
+  box?.querySelector("footer button:not(:disabled)")?.click();
 }
 
 /** Update the cards in place; results of tests stay. */

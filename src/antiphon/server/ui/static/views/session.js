@@ -15,8 +15,9 @@ export async function show(root, context) {
   const row = first.session;
   const turns = h("div", { class: "session-turns" });
   const more = h("p", { class: "more" });
+  const names = new Map();  // of the tools that were called, by the id of the call
   const add = (page) => {
-    turns.append(...page.turns.map((turn) => drawTurn(turn)));
+    turns.append(...page.turns.map((turn) => drawTurn(turn, names)));
     fill(more, page.next && h("button", { type: "button", onclick: async (event) => {
       event.currentTarget.disabled = true;
       add(await get(path, { after: page.next }, context.signal));
@@ -36,12 +37,12 @@ export async function show(root, context) {
 
 const quoted = (text) => (/\s/.test(text) ? `"${text}"` : text);
 
-function drawTurn({ request_id: id, request, finish, usage, input, result, verdict }) {
+function drawTurn({ request_id: id, request, finish, usage, input, result, verdict }, names) {
   const facts = [finish && duration(finish.duration_ms), usage && `${compact(usage.input_tokens ?? 0)} → ${compact(usage.output_tokens ?? 0)} tokens`, usage?.cost !== undefined && usage ? money(usage.cost) : null].filter(Boolean);
   return h("section", { class: "session-turn" },
     h("header", null, link(`requests/${id}`, null, clock(request?.received_at_ms ?? 0)), " ", finish?.status !== "completed" && status(finish?.status ?? "running"), " ", h("span", { class: "muted small" }, facts.join(" · "))),
-    input && drawTurns(readConversation(input)),
-    result && drawTurns(readItems(result.items, result.calls)),
+    input && drawTurns(readConversation(input), names),
+    result && drawTurns(readItems(result.items, result.calls), names),
     !input && !result && h("p", { class: "muted small" }, "Its payloads are not kept."),
     verdict && h("p", { class: "failure" }, h("strong", null, verdict.title)));
 }
