@@ -138,7 +138,7 @@ async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
     async with open_engine(config, {}, lambda entry: None, runtime) as engine:
         upstream = CountedUpstream()
         engine.services = dataclasses.replace(engine.services, in_process=upstream)
-        engine.services.accounting.on_queued = None  # usage is written in the background
+        engine.services.accounting.queue_observers.clear()  # usage is written in the background
         yield Bench(engine, upstream, runtime)
 
 
