@@ -68,7 +68,10 @@ docs: .venv/dev ## build the documentation site in dist/site; a dead link or ano
 	@cp -R bench/results dist/pages/bench
 	@# The first page of the site is docs/landing.md; its links are those of the directory docs.
 	@sed 's#](\([a-z]\)#](docs/\1#g' docs/landing.md > dist/pages/README.md && rm dist/pages/docs/landing.md
+	@# llms.txt is the index for language models; it names the pages as they were written.
+	@mv dist/pages/docs/llms.txt dist/pages
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	@cd dist/pages && find . -name '*.md' | tar -cf - -T - | tar -xf - -C ../site
 	@echo "dist/site/index.html"
 redis: .venv/dev ## test processes that share a Redis (installs the Debian package redis-server if it is missing)
 	@command -v redis-server >/dev/null || apt-get install -qq -y redis-server

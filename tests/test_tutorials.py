@@ -55,9 +55,12 @@ EXEC_COMMAND = {
 }
 
 
-def follow(page: str, reading: Reader) -> None:
-    for block in read_blocks(page):
+def follow(page: str, reading: Reader) -> int:
+    """Do what a page says; return how many outputs were compared."""
+    blocks = read_blocks(page)
+    for block in blocks:
         reading.follow(block)
+    return sum(not block.language for block in blocks)
 
 
 def test_the_commands_of_the_readme_run(tmp_path: Path) -> None:
@@ -84,14 +87,14 @@ def test_the_commands_for_an_agent_run(client: str, written: str, tmp_path: Path
 @pytest.mark.parametrize("page", ["codex", "claude-code", "team", "scale"])
 def test_a_page_is_followed(page: str, tmp_path: Path) -> None:
     with provider() as address, reader(tmp_path, address) as reading:
-        follow(page, reading)
+        assert follow(page, reading) > 0
 
 
 def test_the_page_about_ollama_is_followed(tmp_path: Path) -> None:
     with provider() as address, reader(tmp_path, address, ()) as reading:
         host = address.removeprefix("http://").replace("127.0.0.1", "localhost")
         reading.set(OLLAMA_HOST=host, ANTIPHON_LOCAL_SERVERS="on")
-        follow("ollama", reading)
+        assert follow("ollama", reading) == 3
 
 
 def test_a_failed_tool_call_is_found(tmp_path: Path) -> None:
