@@ -107,7 +107,7 @@ class _Transaction:
             self._take_back()
 
     def _take_back(self) -> None:
-        """Roll back what is not committed."""
+        """Roll back a transaction that is not committed."""
         try:
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
