@@ -90,7 +90,8 @@ def _json_writer(out: TextIO) -> Callable[[Entry], None]:
     def write(entry: Entry) -> None:
         at = datetime.now(UTC).isoformat(timespec="milliseconds")
         line = _encode_line(entry, at)
-        if len(line) > _MAX_CHARS or b"[" in line:  # else no fact is long, and none is a list
+        # Else no fact is long, and none is a list. `find`: in CPython 3.11, `in` is much slower.
+        if len(line) > _MAX_CHARS or line.find(b"[") >= 0:
             line = _encode_line(_bound_facts(entry), at)
         out.write(line.decode() + "\n")
         out.flush()
