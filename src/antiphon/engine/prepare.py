@@ -228,7 +228,7 @@ def _pdf_contents(items: Iterable[Document]) -> list[str]:
         for field in ("content", "output")
         if isinstance(parts := item.get(field), list)
         for part in parts
-        if isinstance(part, Mapping) and isinstance(part.get("file_data"), str)
+        if isinstance(part, dict) and isinstance(part.get("file_data"), str)
     )
     return [*dict.fromkeys(filter(is_pdf, contents))]
 
