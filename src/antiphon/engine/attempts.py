@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import ExitStack
 from functools import partial
 from typing import Protocol, TypeVar
 
@@ -25,7 +26,7 @@ from antiphon.engine.health import NO_KEY, KeyLease
 from antiphon.engine.rejections import ModeFallback
 from antiphon.engine.report import AttemptReport
 from antiphon.engine.retry import NextAttempt, RetryPolicy
-from antiphon.engine.runtime import Held, InactivityTimer
+from antiphon.engine.runtime import InactivityTimer
 from antiphon.engine.services import Compact, Prepared, Services
 from antiphon.engine.tracing import RunTrace
 from antiphon.engine.upstream import Upstream, UpstreamAnswer, error_body
@@ -214,7 +215,7 @@ class Attempts:
 
     # Acquire and release
 
-    def acquire(self, held: Held) -> None:
+    def acquire(self, held: ExitStack) -> None:
         """Choose the first target, and take its key; `held` releases what the calls use."""
         held.callback(self._release)
         self._take(self._policy.first())
@@ -234,7 +235,7 @@ class Attempts:
         if self.current is not None:
             self.current.close()
 
-    def set_deadline(self, on_timeout: Callable[[], None], held: Held) -> None:
+    def set_deadline(self, on_timeout: Callable[[], None], held: ExitStack) -> None:
         """Give all further calls together the total time of the current provider."""
         total_s = self.chosen.target.provider.timeouts.total_s
         held.callback(InactivityTimer(total_s, on_timeout).cancel)

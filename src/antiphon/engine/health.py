@@ -183,7 +183,7 @@ class CircuitBreaker:
 
 @dataclass
 class ProviderHealth:
-    """What is known of one provider, across all requests."""
+    """The state of one provider, across all requests."""
 
     keyring: Keyring
     breaker: CircuitBreaker
@@ -282,7 +282,7 @@ class HealthRegistry:
     def __init__(
         self, config: AttemptConfig, clock: Clock, on_learn: OnHealthFact = _keep_to_itself
     ) -> None:
-        """`on_learn` is called with what is learned here."""
+        """`on_learn` is called with everything that is learned here."""
         self._config = config
         self._clock = clock
         self._on_learn = on_learn

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from enum import StrEnum
 from functools import partial
 from typing import Any, Literal, Self, TypeAlias, TypeVar
@@ -41,7 +41,6 @@ from antiphon.dialects.responses.create_response import report_settings
 from antiphon.engine.attempts import Attempts
 from antiphon.engine.output import RunOutput
 from antiphon.engine.routing import Target
-from antiphon.engine.runtime import Held
 from antiphon.engine.services import Prepared, Services, make_describe
 from antiphon.engine.turns import SaveTurn
 from antiphon.errors import UpstreamError
@@ -87,7 +86,7 @@ class Run:
         """Headers about the limits of the client, for its response."""
         self._services = services
         self._admit = admit or services.accounting.admit
-        self._held = Held()
+        self._held = ExitStack()
         """Releases what the run has acquired, and what it was given to hold."""
         self._trace = services.new_trace(prepared)
         self._attempts = Attempts(services, prepared, self._trace)
@@ -140,10 +139,8 @@ class Run:
     async def __aexit__(self, *exception: object) -> None:
         self.state = State.ENDED
         try:
-            try:
+            with self._held:
                 self._output.close(self._translation)
-            finally:
-                self._held.close()
         except Exception as error:  # the response is over: only the log can report it
             self._output.log.report_bug(error, self._translation)
 

@@ -1,5 +1,5 @@
 """Runtime: the clock, ids, randomness and the worker thread, created here and passed to everything
-else; the timer of what must not take too long; and what a run holds until its end."""
+else; and the timer of what must not take too long."""
 
 from __future__ import annotations
 
@@ -9,13 +9,10 @@ import random
 import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from functools import partial
-from typing import ParamSpec, TypeVar
+from typing import TypeVar
 
 T = TypeVar("T")
-_P = ParamSpec("_P")
 
 _RANDOM_BYTES = 12
 _POOL_BYTES = 256 * _RANDOM_BYTES
@@ -136,33 +133,3 @@ class InactivityTimer:
                 self._on_idle()
         else:
             self._handle = self._loop.call_later(left, self._fire)
-
-
-class Held:
-    """What a run has acquired, to be released in the end: the last first, each of them, whatever
-    another one raises.
-
-    It does what `contextlib.ExitStack` does, in a quarter of the steps: every request passes it,
-    and its contexts neither suppress an error nor look at it."""
-
-    def __init__(self) -> None:
-        self._steps: list[Callable[[], object]] = []
-
-    def callback(self, release: Callable[_P, object], *args: _P.args, **kwargs: _P.kwargs) -> None:
-        """Call a function in the end."""
-        self._steps.append(partial(release, *args, **kwargs) if args or kwargs else release)
-
-    def enter_context(self, resource: AbstractContextManager[object]) -> None:
-        """Enter a context that is left in the end, as if without an error."""
-        resource.__enter__()
-        self._steps.append(partial(resource.__exit__, None, None, None))
-
-    def close(self) -> None:
-        """Release everything. An error of one step is raised after the others have run."""
-        while self._steps:
-            release = self._steps.pop()
-            try:
-                release()
-            except BaseException:
-                self.close()
-                raise

@@ -322,7 +322,7 @@ class BackgroundRuns:
         await log.settle()
         turn = prepared.make_turn(prepared.response, prepared.facts()["provider"])
         start = RunStart(holder=self._lease.holder, is_streamed=prepared.request.stream)
-        await self._end(ClaimedRun(turn, start, token, log.last_stored, False))
+        await self._end(ClaimedRun(turn, start, token, log.last_visible, False))
         log.close()
         self._lease.release(turn.id)
 

@@ -235,6 +235,7 @@ class _Connection(web.RequestHandler):
         self._address = ""
         self._head_timer: asyncio.TimerHandle | None = None
         self._received = False
+        self._force_close = False  # of aiohttp, which stops reading once it is set
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         peer = transport.get_extra_info("peername")

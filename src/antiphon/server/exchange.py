@@ -169,8 +169,7 @@ class Exchange:
                 param=clean_own_text(problem.param or "", services.redactor) or None,
             )
         )
-        if services.accounting.on_rejected is not None:
-            services.accounting.on_rejected(code)
+        services.accounting.record_rejection(code)
         record(
             TraceFinish(
                 request_id=caller.request_id,

@@ -44,7 +44,7 @@ from tests.support.waiting import LIMIT_S, until, until_async
 def config_in(directory: Path, max_running: int = 1) -> Config:
     store = StoreConfig(url=f"sqlite:///{directory / 'turns.db'}")
     return replace(
-        echo_config(), store=store, background=BackgroundConfig(max_running=max_running, lease_s=1)
+        echo_config(), store=store, background=BackgroundConfig(max_running=max_running, lease_s=10)
     )
 
 
