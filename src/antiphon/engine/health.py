@@ -72,7 +72,9 @@ class Keyring:
         session get the same key in every process, as long as it is ready."""
         now = self._clock()
         ready = [key for key in self._keys if key not in without and self._until(key, model) <= now]
-        if session and len(ready) > 1:
+        if len(ready) == 1:
+            return ready[0]
+        if session and ready:
             return min(ready, key=partial(_rank_key, session))
         return min(ready, key=lambda key: (self._used[key], self._active[key]), default=None)
 

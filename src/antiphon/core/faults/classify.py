@@ -43,7 +43,11 @@ def classify(
     reading = read_body(body)
     reading.add_headers(lower)
     delay_s = read_retry_delay(lower, reading, now)
-    return _make_fault(status, reading, delay_s, body[:TEXT_LIMIT].decode("utf-8", "replace"))
+    original = body[:TEXT_LIMIT].decode("utf-8", "replace")
+    fault = _make_fault(status, reading, delay_s, original)
+    if lower.get("x-should-retry") == "false":
+        return msgspec.structs.replace(fault, retryable=False)
+    return fault
 
 
 def classify_document(
@@ -119,6 +123,8 @@ def _kind_from_status(status: int | None, reading: ErrorReading) -> FaultKind:
     if status is None:
         return next(iter(named), FaultKind.UNKNOWN)
     kind = KIND_BY_STATUS.get(status) or _KIND_BY_FAMILY[status // 100]
+    if kind is FaultKind.OVERLOADED and reading.code == FaultKind.SERVER_ERROR:
+        return FaultKind.SERVER_ERROR  # so a gateway of this kind reports it, with status 503
     if kind not in _REFINED_BY_CODE:
         return kind
     # Many servers answer 400 to everything that is not their own fault.

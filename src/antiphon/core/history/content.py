@@ -42,6 +42,8 @@ ANY_MEDIA = MediaSupport()
 
 _WEB = ("https://", "http://")
 _CLIENT_MEMBERS = frozenset({"cache_control", "extra"})
+_TEXT_MEMBERS = frozenset({"type", "text"})
+_TEXT_TYPES = ("input_text", "output_text", "text")
 _MEDIA_KINDS: Mapping[type, str] = {ImagePart: "image", FilePart: "file", AudioPart: "audio"}
 
 
@@ -51,7 +53,7 @@ def string(value: Any) -> str | None:
 
 
 def mapping(value: Any) -> Item:
-    return value if isinstance(value, Mapping) else {}
+    return value if type(value) is dict or isinstance(value, Mapping) else {}
 
 
 def mappings(value: Any) -> list[Item]:
@@ -286,10 +288,15 @@ class ContentReader:
     def read_parts(self, content: Any) -> tuple[Part, ...]:
         """Read content of any form: a string, a list of parts, one part, nothing at all."""
         values = content if isinstance(content, (list, tuple)) else (content,)
-        return tuple(part for part in map(self._read_whole_part, values) if part is not None)
+        read = self._read_whole_part
+        return tuple([part for value in values if (part := read(value)) is not None])
 
     def _read_whole_part(self, value: Any) -> Part | None:
-        """Read a part with the members that only some client formats have."""
+        """Read a part with the members that only some client formats have. Nearly all parts are
+        nothing but text, and are not compared with every other kind."""
+        if type(value) is dict and value.keys() == _TEXT_MEMBERS and value["type"] in _TEXT_TYPES:
+            text = string(value["text"])
+            return None if text is None else TextPart(text)
         part = self._read_part(value)
         if part is None or not isinstance(value, dict) or not _CLIENT_MEMBERS & value.keys():
             return part

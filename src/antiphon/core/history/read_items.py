@@ -114,6 +114,8 @@ def image_urls(items: Sequence[Item]) -> list[str]:
 
 def _item_type(item: Any) -> str:
     """The type of an item; messages and references may be sent without one."""
+    if type(item) is dict and type(kind := item.get("type")) is str and kind:
+        return kind
     match item:
         case {"type": str(kind)} if kind:
             return kind
