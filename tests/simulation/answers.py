@@ -50,6 +50,8 @@ _CUT_SHORT: Mapping[str, tuple[bytes, bytes]] = {
 }
 """The finish reasons of a whole text, and of one that has reached a limit."""
 _FIRST_TURN_RATE = 0.03
+_RATES, _AGENT_RATES = (0.4, 0.2), (0.7, 0.4)
+"""How many answers have reasoning, and how many have calls."""
 
 
 @dataclass(frozen=True)
@@ -89,18 +91,22 @@ def generate(
     number: int,
     stream: bool,
     is_thoughtful: bool = False,
+    is_agents: bool = False,
     is_json: bool = False,
 ) -> UpstreamAnswer:
     """Generate an answer whose text holds the label; some whole answers have a fixed text. Some
-    have reasoning, or all of them (`is_thoughtful`). Its state holds the number of its call."""
+    have reasoning, or all of them (`is_thoughtful`), and some calls, more often for agents. Its
+    state holds the number of its call."""
     if not stream and rng.random() < 0.6 and not is_json:
         return UpstreamAnswer(JSON, _WHOLE[dialect])
+    thought_rate, call_rate = _AGENT_RATES if is_agents else _RATES
+    thought_rate = 1.0 if is_thoughtful else thought_rate
     scripted = rng.choice(_VARIANTS[dialect])
     turn = Turn(
         number=1 if rng.random() < _FIRST_TURN_RATE else FIRST_STATE + number,
-        thought="Let me think about it." if rng.random() < (1.0 if is_thoughtful else 0.4) else "",
+        thought="Let me think about it." if rng.random() < thought_rate else "",
         text=f"The answer is {label}. " + "It rains. " * rng.randrange(6),
-        calls=_CALLS[: rng.choice((1, 1, 2))] if rng.random() < 0.25 else (),
+        calls=_CALLS[: rng.choice((1, 1, 2))] if rng.random() < call_rate else (),
     )
     if is_json:
         turn = replace(turn, text=f'{{"answer": "{label}"}}', calls=())

@@ -49,6 +49,7 @@ from antiphon.server.event_stream import EventStream
 from antiphon.stages.builtin import LogStage
 from antiphon.store.sqlite.store import SQLiteStore
 from tests.simulation.bounds.mutants import BOUNDS_MUTANTS
+from tests.simulation.formats.mutants import FORMAT_MUTANTS
 from tests.simulation.lifecycle.mutants import LIFECYCLE_MUTANTS
 from tests.simulation.limits.mutants import LIMIT_MUTANTS
 from tests.simulation.mutant import Mutant, do_nothing
@@ -274,6 +275,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant("a whole answer is incomplete", machine_module, "map_finish_reason", _end_at_a_limit),
     Mutant("an answer cut short is whole", machine_module, "map_finish_reason", _end_well),
     *BOUNDS_MUTANTS,
+    *FORMAT_MUTANTS,
     *LIFECYCLE_MUTANTS,
     *LIMIT_MUTANTS,
     *RELOAD_MUTANTS,

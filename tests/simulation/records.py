@@ -10,7 +10,7 @@ import msgspec
 
 from tests.simulation.answers import Content
 from tests.simulation.formats import chat_reader, messages_reader
-from tests.simulation.formats.reading import PATHS, Format, Reading
+from tests.simulation.formats.reading import PATHS, UNREADABLE, Format, Reading
 
 Document = dict[str, Any]
 Outcome = Literal["", "complete", "vanished", "cut", "unreachable"]
@@ -168,9 +168,12 @@ class Exchange:
         if self.is_stream:
             reader = chat_reader.ChatReader(self.request)
             return reader.read(self.frames, is_complete=is_complete)
-        if self.format == "messages":
-            return messages_reader.read_whole(bytes(self.body))
-        return chat_reader.read_whole(msgspec.json.decode(self.body))
+        try:
+            if self.format == "messages":
+                return messages_reader.read_whole(bytes(self.body))
+            return chat_reader.read_whole(msgspec.json.decode(self.body))
+        except UNREADABLE as error:
+            return Reading(problems=[f"the body cannot be read: {error!r}"])
 
     @property
     def result(self) -> str:

@@ -132,7 +132,8 @@ class UpstreamHost(Host):
 
     def _answer(self, call: UpstreamCall, stream: bool) -> UpstreamAnswer:
         rng, pauses = self.rng, self._pauses(call, stream)
-        is_json = call.exchange >= 0 and self.history.exchanges[call.exchange].wants_json
+        asked = self.history.exchanges[call.exchange] if call.exchange >= 0 else None
+        is_json = asked is not None and asked.wants_json
         recorded = rng.random() < 0.3 and not pauses and not is_json
         if recorded and self._use_corpus and self.fault_rate:
             answer = draw_recording(rng, self.dialect, stream=stream)
@@ -148,6 +149,7 @@ class UpstreamHost(Host):
             number=call.number,
             stream=stream,
             is_thoughtful=pauses,
+            is_agents=asked is not None and asked.format != "responses",
             is_json=is_json,
         )
         is_short = bool(self.fault_rate) and rng.random() < _CUT_SHORT_RATE and not is_json

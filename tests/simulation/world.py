@@ -26,7 +26,7 @@ from tests.simulation.clients import (
 from tests.simulation.disk import Disk, memory_directory
 from tests.simulation.formats.clients import draw_format, run_thread
 from tests.simulation.formats.reading import PATHS, Format
-from tests.simulation.formats.threads import AGENTS, ask_once
+from tests.simulation.formats.threads import AGENTS, KeptTurn, ask_once
 from tests.simulation.gateways import SimulatedGateway
 from tests.simulation.lifecycle.actors import make_actors
 from tests.simulation.lifecycle.background import audit_background
@@ -41,7 +41,7 @@ from tests.simulation.plan import (
     Plan,
     make_plan,
 )
-from tests.simulation.records import Document, Exchange, History, write_question
+from tests.simulation.records import Exchange, History, write_question
 from tests.simulation.upstreams import UpstreamHost
 from tests.simulation.virtual_loop import Address, StuckError, VirtualLoop
 from tests.support.scripted_providers.session import TOOLS
@@ -64,8 +64,8 @@ class World:
         self.running: dict[Address, SimulatedGateway] = {}
         """The newest process at each address."""
         self.lifecycle = Lifecycle()
-        self.formats: dict[int, list[Document]] = {}
-        """The histories of threads that clients keep themselves, by the numbers of exchanges."""
+        self.kept_turns: list[KeptTurn] = []
+        """Turns in the histories that clients keep themselves."""
         self.hosts: dict[str, UpstreamHost] = {}
         self.stuck = ""
         self.longest_save_s = 0.01

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
-
-from tests.simulation.formats.reading import Document, ReadCall, Reading, is_count
+from tests.simulation.formats.reading import (
+    Document,
+    ReadCall,
+    Reading,
+    is_count,
+    parse_json,
+    read_frames,
+)
 
 _REASONS = ("stop", "length", "tool_calls", "content_filter")
 _COUNTS = ("prompt_tokens", "completion_tokens", "total_tokens")
@@ -26,9 +31,8 @@ class ChatReader:
 
     def read(self, frames: list[bytes], *, is_complete: bool) -> Reading:
         """Read what has arrived; `is_complete`: the body has ended as it should."""
-        for frame in frames:
-            if not frame.startswith(b":"):
-                self._read_frame(frame)
+        data = (frame for frame in frames if not frame.startswith(b":"))
+        read_frames(self.reading, data, self._read_frame)
         if is_complete:
             self._check_end()
         return self.reading
@@ -42,8 +46,10 @@ class ChatReader:
         if payload == b"[DONE]":
             self._is_done = True
             return
-        chunk = msgspec.json.decode(payload)
-        if "error" in chunk:
+        chunk = parse_json(payload)
+        if not isinstance(chunk, dict):
+            reading.problems.append(f"{payload[:40]!r} is no chunk")
+        elif "error" in chunk:
             self._read_error(chunk)
         else:
             self._read_chunk(chunk)

@@ -12,13 +12,15 @@ from tests.simulation.formats.reading import Format
 from tests.simulation.formats.threads import (
     AGENTS,
     CLAUDE,
+    THINKING,
     THREADS,
+    KeptTurn,
     ask_for_json,
-    ask_once,
     copy_state,
 )
 from tests.simulation.lifecycle.records import Retry
 from tests.simulation.lifecycle.retries import NOTICED_S
+from tests.simulation.plan import MODELS
 from tests.simulation.records import Exchange, write_question
 
 if TYPE_CHECKING:
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
 _MOST_RETRIES = 2  # of the SDKs of both vendors
 _LONGEST_WAIT_S = 60.0  # for which an SDK obeys `retry-after`
 _RETRIED = (408, 409, 429)
+_SAME_MODEL_RATE = 0.6
+_STATEFUL = ("anthropic", "gemini", "responses") * 2
 _JSON_MODELS = ("chat/m", "responses/m")
 
 
@@ -40,21 +44,30 @@ async def run_thread(world: World, rng: random.Random, tenant: str, format: Form
     """Continue a thread; the model may change at each turn."""
     agent = rng.choice(AGENTS[format])
     thread, echoed = THREADS[format](agent), list[int]()
+    drawn = _draw_model(rng)
     for _ in range(world.plan.turns):
-        exchange = world.new_exchange(tenant, _draw_model(rng), format)
+        drawn = drawn if rng.random() < _SAME_MODEL_RATE else _draw_model(rng)
+        exchange = world.new_exchange(tenant, drawn, format)
         exchange.agent = agent
         settings = {name: exchange.request[name] for name in ("model", "stream")}
         exchange.request = {**thread.ask(rng, write_question(exchange)), **settings}
         if not settings["stream"]:
             exchange.request.pop("stream_options", None)
         exchange.echoed = [*echoed]
-        world.formats[exchange.number] = thread.messages
         address = rng.choice(world.plan.addresses)
         exchange = await send(world, rng, exchange, draw_behaviour(rng), address)
         if (exchange.response or {}).get("status") in ("completed", "incomplete"):
-            length = len(thread.messages)
             thread.take(exchange.reading)
-            echoed += [exchange.number] * (len(thread.messages) > length)
+            if (message := thread.messages[-1:]) and message[0]["role"] == "assistant":
+                echoed.append(exchange.number)
+                turn = KeptTurn(
+                    tenant,
+                    format,
+                    str(settings["model"]),
+                    message[0],
+                    has_reasoning=bool(exchange.reading.reasoning),
+                )
+                world.kept_turns.append(turn)
         else:
             thread, echoed = THREADS[format](agent), []
         if rng.random() < 0.2:
@@ -64,10 +77,10 @@ async def run_thread(world: World, rng: random.Random, tenant: str, format: Form
 
 
 def _draw_model(rng: random.Random) -> dict[str, object]:
-    from tests.simulation.world import draw_request
-
-    drawn = draw_request(rng, None)
-    return {name: drawn[name] for name in ("model", "stream")}
+    """Draw a model, more often one whose provider has state, and whether to stream."""
+    name = rng.choice((*MODELS, *_STATEFUL))
+    model = f"safe-{name}" if rng.random() < 0.6 else f"{name}/{MODELS[name]}"
+    return {"model": model, "stream": rng.random() < 0.85}
 
 
 async def _ask_something_else(world: World, rng: random.Random, last: Exchange) -> None:
@@ -75,34 +88,31 @@ async def _ask_something_else(world: World, rng: random.Random, last: Exchange) 
     format, address = last.format, rng.choice(world.plan.addresses)
     other = world.new_exchange(last.tenant, _draw_model(rng), format)
     other.agent = last.agent
-    text = write_question(other)
-    if rng.random() < 0.5:
+    if rng.random() < 0.3:
         other.request = ask_for_json(format, other.request)
         other.request["model"] = rng.choice(_JSON_MODELS)
         other.wants_json = True
         world.history.count("client asks for JSON")
-    elif messages := _copy_foreign_state(world, rng, other, text):
-        other.request["messages"] = messages
+    elif copied := _copy_foreign_state(world, rng, other):
+        other.request |= copied
         world.history.count("client uses state of another")
     await world.perform(other, READS, address)
 
 
-def _copy_foreign_state(
-    world: World, rng: random.Random, exchange: Exchange, text: str
-) -> list[dict[str, object]]:
-    exchanges = world.history.exchanges
+def _copy_foreign_state(world: World, rng: random.Random, other: Exchange) -> dict[str, object]:
+    """The history of a request with state of another client, and the model that has made it."""
     foreign = [
-        number
-        for number in world.formats
-        if exchanges[number].tenant != exchange.tenant
-        and exchanges[number].format == exchange.format
+        turn
+        for turn in world.kept_turns
+        if turn.format == other.format and turn.tenant != other.tenant and turn.has_state
     ]
-    rng.shuffle(foreign)
-    question = ask_once("chat", text, {})["messages"]
-    for number in foreign[:5]:
-        if copied := copy_state(exchange.format, question, world.formats[number]):
-            return [*copied, *question]
-    return []
+    if not foreign:
+        return {}
+    turn = rng.choice(foreign)
+    is_messages = other.format == "messages"
+    thinking = {"thinking": THINKING} if is_messages else {"reasoning_effort": "high"}
+    messages = copy_state(write_question(other), turn)
+    return {"messages": messages, "model": turn.model, **thinking}
 
 
 # What SDKs do after an error

@@ -5,7 +5,14 @@ from __future__ import annotations
 
 import msgspec
 
-from tests.simulation.formats.reading import Document, ReadCall, Reading, is_count, parse_json
+from tests.simulation.formats.reading import (
+    Document,
+    ReadCall,
+    Reading,
+    is_count,
+    parse_json,
+    read_frames,
+)
 
 _DELTAS = {
     "text": ("text_delta", "citations_delta"),
@@ -48,20 +55,22 @@ class MessagesReader:
 
     def read(self, frames: list[bytes], *, is_complete: bool) -> Reading:
         """Read what has arrived; `is_complete`: the body has ended as it should."""
-        for frame in frames:
-            self._read_frame(frame)
+        read_frames(self.reading, frames, self._read_frame)
         if is_complete:
             self.reading.expect(self._is_over, "neither message_stop nor an error ends the stream")
         return self.reading
 
     def _read_frame(self, frame: bytes) -> None:
         name, _, data = frame.partition(b"\ndata: ")
-        event = msgspec.json.decode(data)
-        kind = event["type"]
+        event = parse_json(data)
         expect = self.reading.expect
+        if not isinstance(event, dict):
+            expect(False, f"{frame[:40]!r} is no event")
+            return
+        kind = event["type"]
         expect(name == b"event: " + kind.encode(), f"{name!r} has an event of type {kind}")
         expect(not self._is_over, f"{kind} follows the end")
-        is_first = kind in ("message_start", "error")
+        is_first = kind in ("message_start", "error", "ping")  # a ping may hold the line
         expect(self._has_begun or is_first, f"{kind} comes before message_start")
         is_after = bool(self.reading.reason) and kind not in ("message_stop", "error")
         expect(not is_after, f"{kind} follows message_delta")

@@ -94,10 +94,16 @@ def _compare(exchange: Exchange, call: UpstreamCall) -> Iterator[str]:
         yield f"{describe(exchange)}: {len(got)} calls, sent were {len(content.calls)}"
         return
     for one, other in zip(got, content.calls, strict=True):
-        is_text = call.provider not in _OBJECT_ARGUMENTS and call.content is not None
-        is_same = one[1] == other[1] or (not is_text and parse_json(one[1]) == parse_json(other[1]))
-        if one[0] != other[0] or not is_same:
+        if one[0] != other[0] or not _is_same(call, one[1], other[1]):
             yield f"{describe(exchange)}: {one}, sent was {other}"
+
+
+def _is_same(call: UpstreamCall, got: str, sent: str) -> bool:
+    """Whether arguments are what was sent: the same bytes, where they are text. Freeform input of a
+    recorded call is the one argument of an object in Messages."""
+    if got == sent or (call.content is not None and call.provider not in _OBJECT_ARGUMENTS):
+        return got == sent
+    return parse_json(got) in (parse_json(sent), {"input": sent})
 
 
 def _read_content(call: UpstreamCall) -> Content | None:
@@ -190,6 +196,8 @@ def _check_headers(exchange: Exchange) -> Iterator[str]:
     wait = headers.get("retry-after")
     if wait is not None and not (wait.isdecimal() and int(wait) >= 1):
         yield f"retry-after is {wait!r}"
+    if b"of [limits." in exchange.body and exchange.status != 429:
+        yield "a limit is no 429"
     if is_refused_by_limit(exchange) and headers.get("x-should-retry") == "false":
         yield "a limit that ends is not retried"
 
@@ -219,7 +227,9 @@ def find_states(data: bytes) -> set[int]:
     """The numbers of the calls whose state is in a request or a response."""
     found = {int(number) for _, number in _STATE.findall(data)}
     for encoded in _GEMINI_STATE.findall(data):
-        found.add(int(base64.b64decode(encoded).rpartition(b" ")[2]))
+        if len(encoded) % 4 == 0:  # else it was damaged on its way
+            number = base64.b64decode(encoded).rpartition(b" ")[2]
+            found |= {int(number)} if number.isdigit() else set()
     return {number - FIRST_STATE for number in found if number >= FIRST_STATE}
 
 
@@ -236,12 +246,23 @@ def state_returns_to_its_issuer(world: World) -> Iterator[str]:
                 yield f"call {call.number}: state of call {number}, which another client has"
 
 
+def thoughts_are_signed(world: World) -> Iterator[str]:
+    """A client of Messages gets the state of a thought, as its signature."""
+    for number, calls in world.history.calls_of().items():
+        exchange, last = world.history.exchanges[number], calls[-1]
+        is_good = exchange.format == "messages" and exchange.outcome == "complete"
+        if not is_good or last.fault or last.provider not in ("anthropic", "responses"):
+            continue
+        is_signed = any(block.get("signature") for block in exchange.reading.blocks)
+        if exchange.reading.reason and find_states(last.data) and not is_signed:
+            yield f"{describe(exchange)}: no signature for the state of call {last.number}"
+
+
 def returned_state_arrives(world: World) -> Iterator[str]:
-    """State that a client of Messages has sent back reaches the provider that has issued it."""
+    """State reaches the provider that has issued it when its client goes on with the results of
+    calls: a client of Messages has sent it back, for a client of Chat Completions it was kept."""
     made = world.history.calls_of()
     for exchange in others(world):
-        if exchange.format != "messages":
-            continue
         for index, call in enumerate(made.get(exchange.number, [])):
             if any(each.fault == "status 400" for each in made[exchange.number][:index]):
                 break  # the next attempt leaves out what may have been refused
@@ -259,11 +280,20 @@ def _list_issuers(world: World, exchange: Exchange, call: UpstreamCall) -> Itera
         last = made[number][-1] if number in made else None
         if last is None or last.fault or last.provider != call.provider:
             continue
-        shown = world.history.exchanges[number].reading
-        has_signature = any(block.get("signature") for block in shown.blocks)
-        is_going_on = shown.reason == "tool_use" and has_signature
-        if is_going_on and _takes_state(call) and last.number in find_states(last.data):
+        is_kept = _is_kept(world, world.history.exchanges[number], exchange)
+        if is_kept and _takes_state(call) and last.number in find_states(last.data):
             yield last
+
+
+def _is_kept(world: World, first: Exchange, second: Exchange) -> bool:
+    """Whether the state of a response with calls comes back with their results."""
+    shown = first.reading
+    if first.format == "messages":
+        has_signature = any(block.get("signature") for block in shown.blocks)
+        return shown.reason == "tool_use" and has_signature
+    is_stored = False not in (first.request.get("store"), second.request.get("store"))
+    is_safe = world.plan.disk in ("good", "slow") and not world.may_lose_leases
+    return shown.reason == "tool_calls" and is_stored and is_safe and not world.stopped
 
 
 def _takes_state(call: UpstreamCall) -> bool:
@@ -281,6 +311,7 @@ FORMATS: tuple[Oracle, ...] = (
     errors_have_the_shape_of_their_format,
     final_errors_say_so,
     state_returns_to_its_issuer,
+    thoughts_are_signed,
     returned_state_arrives,
 )
 """Rules of the clients of other formats than Responses; some hold for all of them."""

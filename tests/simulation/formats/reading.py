@@ -5,6 +5,7 @@ The readers are written from the two formats and share nothing with the renderer
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -87,6 +88,19 @@ class Reading:
             "output": [message, *calls],
             "error": self.error,
         }
+
+
+def read_frames(reading: Reading, frames: Iterable[bytes], read: Callable[[bytes], None]) -> None:
+    """Read frame by frame; one that cannot be read at all is a problem, too."""
+    for frame in frames:
+        try:
+            read(frame)
+        except UNREADABLE as error:
+            reading.problems.append(f"{frame[:60]!r} cannot be read: {error!r}")
+
+
+UNREADABLE = (LookupError, TypeError, ValueError, AttributeError)
+"""What a reader raises where something is not there, or is something else."""
 
 
 def parse_json(text: str | bytes) -> Any:

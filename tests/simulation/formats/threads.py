@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Protocol
-
-import msgspec
 
 from tests.simulation.formats.reading import Document, Format, Reading
 from tests.support.scripted_providers.session import INSTRUCTIONS, TOOLS
@@ -30,6 +29,7 @@ _SCHEMA = {
 }
 _FUNCTION, _CUSTOM = TOOLS
 _RESULT = "rain. "
+THINKING: Document = {"type": "enabled", "budget_tokens": 2048}
 
 
 class Thread(Protocol):
@@ -68,16 +68,14 @@ class MessagesThread:
         self.messages.append({"role": "user", "content": content})
         self._waiting = []
         system = [{"type": "text", "text": INSTRUCTIONS, "cache_control": {"type": "ephemeral"}}]
-        thinking = rng.choice(
-            ({"type": "adaptive"}, {"type": "enabled", "budget_tokens": 2048}, {"type": "disabled"})
-        )
+        thinking = rng.choice((THINKING, THINKING, {"type": "adaptive"}, {"type": "disabled"}))
         tool = {name: _FUNCTION[name] for name in ("name", "description")}
         schema = {**tool, "input_schema": _FUNCTION["parameters"]}
         session = '{"session_id":"5f1c0f0e-0000-4000-8000-000000000001"}'
         options = {
             "system": (0.5, system),
             "tools": (0.4, [schema]),
-            "thinking": (0.4, thinking),
+            "thinking": (0.6, thinking),
             "metadata": (0.3, {"user_id": session}),
         }
         settings = draw_settings(rng, options)
@@ -172,21 +170,41 @@ def ask_for_json(format: Format, request: Document) -> Document:
     return {**request, "response_format": {"type": "json_schema", "json_schema": schema}}
 
 
-def copy_state(format: Format, mine: list[Document], foreign: list[Document]) -> list[Document]:
-    """A history with texts of its own, and the sealed state or call ids of another client."""
-    if format == "messages":
-        thoughts = [
-            block
-            for message in foreign
-            if message["role"] == "assistant"
-            for block in message["content"]
-            if block["type"] == "thinking" and block.get("signature")
-        ]
-        stolen = [*thoughts[-1:], {"type": "text", "text": "I see."}]
-        return [*mine, {"role": "assistant", "content": stolen}] if thoughts else []
-    calls = [call for each in foreign for call in each.get("tool_calls") or ()][-1:]
-    if not calls:
-        return []
-    result = {"role": "tool", "tool_call_id": calls[0]["id"], "content": "rain"}
-    copied = msgspec.json.decode(msgspec.json.encode(calls))
-    return [*mine, {"role": "assistant", "content": None, "tool_calls": copied}, result]
+@dataclass(frozen=True)
+class KeptTurn:
+    """A turn of a thread whose client sends it back."""
+
+    tenant: str
+    format: Format
+    model: str
+    message: Document
+    has_reasoning: bool
+
+    @property
+    def has_state(self) -> bool:
+        """Whether it has what leads to the state of a provider."""
+        if self.format == "chat":
+            return self.has_reasoning and bool(self.message.get("tool_calls"))
+        return any(block.get("signature") for block in self.message["content"])
+
+
+def copy_state(text: str, foreign: KeptTurn) -> list[Document]:
+    """A history with texts of its own, and the sealed state or a call id of another client."""
+    question: Document = {"role": "user", "content": text}
+    if foreign.format == "messages":
+        return _copy_signature(question, text, foreign.message)
+    calls = foreign.message["tool_calls"][:1]
+    copied: Document = {"role": "assistant", "content": None, "tool_calls": calls}
+    result = {"role": "tool", "tool_call_id": calls[0]["id"], "content": _RESULT + text}
+    return [question, copied, result]
+
+
+def _copy_signature(question: Document, text: str, message: Document) -> list[Document]:
+    thoughts = [block for block in message["content"] if block.get("signature")][:1]
+    call = {"type": "tool_use", "id": "toolu_0123456789abcdef", "name": "get_weather", "input": {}}
+    result = {"type": "tool_result", "tool_use_id": call["id"], "content": _RESULT + text}
+    return [
+        question,
+        {"role": "assistant", "content": [*thoughts, call]},
+        {"role": "user", "content": [result]},
+    ]

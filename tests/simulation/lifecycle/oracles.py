@@ -192,18 +192,21 @@ def _must_attach(world: World, retry: Retry) -> bool:
 
 
 def _has_answer(world: World, retry: Retry) -> bool:
-    """Whether there is something to join: a response that ends well, or, where none is stored, one
-    that its provider is still sending."""
+    """Whether there is something to join: a response that ends well. Where none is stored, its
+    provider is still sending it, or has sent all of it after the loss of the client."""
     first, now = retry.first, retry.again.began
     if first.format == "responses":
         stored = world.disk.read_response(first.response_id) or {}
         return stored.get("status") in ("completed", "incomplete")
-    return any(
-        call.began < now
-        and (call.finished_at is None or call.finished_at > now)
-        and (call.lost_at is None or call.lost_at > now)
-        for call in world.history.calls_of().get(first.question, [])
-    )
+    made = world.history.calls_of().get(first.question, [])
+    last = [call for call in made if call.began < now][-1:]
+    if not last or first.closed_at is None:
+        return False
+    finished_at, lost_at = last[0].finished_at, last[0].lost_at
+    if finished_at is None or finished_at > now:
+        return lost_at is None or lost_at > now
+    is_good = not last[0].fault and last[0].status in ("completed", "incomplete")
+    return is_good and finished_at > first.closed_at + _CLOSE_S
 
 
 def conversations_are_in_order(world: World) -> Iterator[str]:
