@@ -193,8 +193,8 @@ def _store_always(original: Any) -> Any:
 
 
 def _wait_for_provider(original: Any) -> Any:
-    async def open(self: LiveRun, commit_after_s: float) -> None:
-        await original(self, 1000.0)
+    async def open(self: LiveRun, commit_after_s: float, **options: bool) -> None:
+        await original(self, 1000.0, **options)
 
     return open
 
