@@ -41,6 +41,7 @@ check: .venv/dev ## format, lint, types, every test, and 100 % branch coverage o
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	MYPYPATH=bench $(BIN)/mypy bench/*.py # programs that import each other by name
 	$(BIN)/pytest -q -n auto $(SEEDED) --cov --cov-report= $(PURE_TESTS)
 	$(BIN)/coverage report --include='$(PURE)' --fail-under=100
 	$(BIN)/pytest -q -n auto $(SEEDED) $(PURE_TESTS:%=--ignore=%)
