@@ -172,7 +172,7 @@ _REJECTIONS: Mapping[str, _Row] = {
     "401": _reject(
         "client",
         "The client sent no key, or one that the gateway does not know",
-        "Give the client a key of `api_keys` in [server], or make one on the page, in Configuration.",
+        "Give the client a key of `api_keys` in [server], or make one on the page.",
     ),
     "403": _reject(
         "client",
