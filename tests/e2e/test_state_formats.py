@@ -246,6 +246,12 @@ class MessagesThread:
             blocks[index]["input"] = json.loads(given)
         self._messages.append({"role": "assistant", "content": blocks})
 
+    @property
+    def blocks(self) -> list[Document]:
+        """The content of the last message."""
+        blocks: list[Document] = self._messages[-1]["content"]
+        return blocks
+
     def carries(self, turn: Turn, states: list[str]) -> bool:
         return True
 

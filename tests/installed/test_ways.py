@@ -35,8 +35,9 @@ def checkout(tmp_path: Path) -> Path:
 
 def find_command(way: str) -> str:
     """The command of a row of the table, which shows the version in place of serving."""
-    [row] = re.findall(rf"^\| {way} \| `([^`]+)`", README, re.MULTILINE)
-    return row.replace("antiphon serve", "antiphon --version")
+    found = re.search(rf"^\| {way} \| `([^`]+)`", README, re.MULTILINE)
+    assert found
+    return found[1].replace("antiphon serve", "antiphon --version")
 
 
 def run(command: str, checkout: Path, **more: str) -> str:
