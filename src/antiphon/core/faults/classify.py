@@ -28,17 +28,10 @@ from antiphon.core.faults.kinds import (
 )
 from antiphon.core.faults.vendor_codes import (
     CAUSES,
-    NAMED_CODE,
     PHRASES,
     STATUS_NAMES,
     VAGUE,
     find_kinds,
-)
-
-# Most servers; Anthropic; Amazon; Azure; Cohere; the edge in front of many servers.
-_REQUEST_IDS = (
-    *("x-request-id", "request-id", "x-amzn-requestid", "apim-request-id", "x-debug-trackingid"),
-    "cf-ray",
 )
 
 
@@ -48,11 +41,7 @@ def classify(
     """The fault behind an HTTP answer. `now`, in Unix time, resolves a `Retry-After` date."""
     lower = {name.lower(): value for name, value in headers.items()}
     reading = read_body(body)
-    if declared := lower.get("x-amzn-errortype"):
-        reading.codes.insert(0, (NAMED_CODE, declared))
-        reading.type = reading.type or declared.partition(":")[0]
-    for name in _REQUEST_IDS:
-        reading.request_id = reading.request_id or lower.get(name)
+    reading.add_headers(lower)
     delay_s = read_retry_delay(lower, reading, now)
     original = body[:TEXT_LIMIT].decode("utf-8", "replace")
     fault = _make_fault(status, reading, delay_s, original)
