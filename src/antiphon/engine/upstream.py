@@ -30,9 +30,8 @@ from antiphon.core.faults.kinds import FaultKind
 from antiphon.core.plan.plan import Outbound
 from antiphon.engine.connections import open_session
 from antiphon.engine.fault_report import explain_connection_error
-from antiphon.engine.http1.pool import ConnectionPool
-from antiphon.engine.http1.request import encode_head, find_target
-from antiphon.engine.http1.response import Response
+from antiphon.engine.http1.connection import Response
+from antiphon.engine.http1.pool import ConnectionPool, encode_head, find_target
 from antiphon.errors import (
     BrokenResponse,
     ConnectionFailure,
@@ -90,7 +89,7 @@ class HTTPUpstream:
         now: Callable[[], float] = time.time,
         *,
         tls: ssl.SSLContext | None = None,
-        use_aiohttp: bool = True,
+        use_aiohttp: bool = False,
     ) -> None:
         """`max_body_bytes` limits whole answers, after decompression; `now` is the clock of request
         signatures; `tls` replaces the trust in the system's authorities; with `use_aiohttp`,

@@ -1,6 +1,6 @@
-"""The HTTP/1.1 client for plain requests to providers; aiohttp sends the others (`request.py`).
+"""The HTTP/1.1 client for plain requests to providers; aiohttp sends the others.
 
-`parser.py` reads responses, `response.py` keeps the body of one until it is read, `connection.py`
-joins both to a socket, `pool.py` opens, reuses and closes connections, `addresses.py` finds out
-where to connect to.
+`parser.py` reads responses; `connection.py` joins it to a socket, and keeps the body of a response
+until it is read; `pool.py` decides which requests are plain, and opens, reuses and closes
+connections; `addresses.py` finds out where to connect to.
 """

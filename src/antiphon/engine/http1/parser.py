@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 from msgspec import Struct
 
-from antiphon.errors import BrokenResponse, ConnectionFailure
+from antiphon.errors import BrokenResponse
 
 MAX_FIELD_BYTES = 64 * 1024  # some providers send long headers
 MAX_FIELDS = 128
@@ -37,7 +37,7 @@ class Head(Struct, frozen=True):
 
 
 class ResponseParser:
-    """Reads one response after another; `begin` comes before each."""
+    """Reads one response after another: bytes that are fed after a complete one begin the next."""
 
     def __init__(self) -> None:
         self.head: Head | None = None
@@ -60,15 +60,12 @@ class ResponseParser:
             lenient_spaces_after_chunk_size=True,
         )
 
-    def begin(self) -> None:
-        """Expect the next response."""
-        self.head = None
-        self.is_complete = False
-        self._silent_bytes = 0
-
     def feed(self, data: bytes) -> bytes:
         """Read bytes; return those of the body. `head`, `is_complete` and `error` say the rest."""
         self._has_advanced = False
+        if self.is_complete:
+            self.head = None
+            self.is_complete = False
         try:
             self._parser.feed_data(data)
         except (HttpParserError, HttpParserUpgrade) as error:
@@ -100,14 +97,6 @@ class ResponseParser:
         if self._silent_bytes > MAX_FIELD_BYTES + _LINE_MARGIN and self.error is None:
             self.error = BrokenResponse(f"a line is longer than {MAX_FIELD_BYTES} bytes")
 
-    def finish(self) -> ConnectionFailure | None:
-        """Return the failure if the connection ends here; None if the response is complete."""
-        if self.head is None:
-            return ConnectionFailure("the provider closed the connection without a response")
-        if self.is_complete or self.head.ends_at_close:
-            return None
-        return ConnectionFailure("the provider closed the connection in the middle of its response")
-
     # Called by the parser
 
     def on_message_begin(self) -> None:
@@ -136,6 +125,8 @@ class ResponseParser:
 
     def on_headers_complete(self) -> None:
         status = self._parser.get_status_code()
+        if status < 100:
+            raise BrokenResponse(f"the status is {status}")
         if status < 200 and status != _SWITCHING_PROTOCOLS:
             return
         headers: dict[str, str] = {}

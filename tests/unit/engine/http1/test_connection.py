@@ -8,10 +8,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from antiphon.engine.http1.connection import Connection
-from antiphon.engine.http1.pool import ConnectionPool
-from antiphon.engine.http1.request import Target, encode_head, find_target
-from antiphon.engine.http1.response import MAX_BUFFERED, Response
+from antiphon.engine.http1.connection import MAX_BUFFERED, Connection, Response
+from antiphon.engine.http1.pool import ConnectionPool, Target, encode_head, find_target
 from antiphon.errors import ConnectionFailure
 from tests.support.shared_gateway import UVLOOP
 from tests.support.waiting import LIMIT_S, let_others_read, until

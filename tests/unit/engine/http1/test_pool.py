@@ -9,8 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from antiphon.engine.http1.pool import IDLE_S, ConnectionPool, make_tls
-from antiphon.engine.http1.request import Target, encode_head, find_target
+from antiphon.engine.http1.pool import (
+    IDLE_S,
+    ConnectionPool,
+    Target,
+    encode_head,
+    find_target,
+    make_tls,
+)
 from antiphon.errors import ConnectionFailure, ConnectTimedOut
 from tests.simulation.memory_transport import MemoryTransport
 from tests.simulation.virtual_loop import Host, VirtualLoop

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import pytest
 
 from antiphon.core.plan.plan import Outbound
-from antiphon.engine.http1.request import Origin, encode_head, find_target
+from antiphon.engine.http1.pool import Origin, encode_head, find_target
 from antiphon.engine.upstream import HTTPUpstream
 from tests.support.outbound_requests import configured
 

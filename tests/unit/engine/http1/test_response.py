@@ -8,15 +8,16 @@ import zlib
 
 import pytest
 
+from antiphon.engine.http1.connection import MAX_BUFFERED, Connection, Response
 from antiphon.engine.http1.parser import Head
-from antiphon.engine.http1.response import MAX_BUFFERED, Response
 from antiphon.errors import BrokenResponse, ConnectionFailure
 
 
-class Recorded:
+class Recorded(Connection):
     """A connection that notes what its response asks for."""
 
     def __init__(self) -> None:
+        super().__init__(lambda _: None, lambda _: None)
         self.calls: list[str] = []
 
     def resume_reading(self) -> None:
