@@ -30,6 +30,7 @@ REQUESTS = 10_000
 VIEWS = {
     "now": ("Now", ".lights li"),
     "requests": ("Requests", ".list tbody tr"),
+    "requests?open=ID": ("Requests", ".list tbody tr"),
     "requests/ID": ("smart completed", ".moment"),
     "sessions": ("Sessions", ".list tbody tr"),
     "sessions/sample": ("smart", ".session-turn"),

@@ -103,6 +103,6 @@ def _describe(state: StoreState) -> str:
     return (
         f"{state.name}\n"
         f"  schema {state.version}; this version of Antiphon uses {state.newest_version}\n"
-        f"  {state.responses:,} responses ({state.running:,} have not ended),"
-        f" {state.conversations:,} conversations"
+        f"  responses: {state.responses:,}, of which {state.running:,} still run\n"
+        f"  conversations: {state.conversations:,}"
     )

@@ -59,7 +59,7 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     deferred_tools: bool = False
     """Whether the provider itself hides a deferred tool until a result refers to it. Others get a
     deferred tool with the first reference."""
-    client_blocks: Literal["", "messages", "chat"] = ""
+    client_blocks: str = ""
     """The client format whose content blocks this provider accepts as they are."""
     replay_reasoning: ReplayReasoning = "never"
     """Whether reasoning of earlier turns is sent: never, on turns that call tools, always."""

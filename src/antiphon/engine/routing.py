@@ -110,6 +110,8 @@ class Router:
     def targets(self, name: str) -> list[Target]:
         """Return the targets to try in order: the one of the name, then its fallbacks."""
         first = self.resolve(name)
+        if not self._fallbacks:
+            return [first]
         following = self._fallbacks.get(name) or self._fallbacks.get("/".join(first.name), ())
         found = [first, *filter(None, map(self.direct, following))]
         return list({target.name: target for target in found}.values())

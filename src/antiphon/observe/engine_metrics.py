@@ -26,7 +26,7 @@ class EngineMetrics:
 
     def start(self) -> None:
         self._accounting.observers.append(self._metrics.count)
-        self._accounting.on_rejected = self._metrics.count_rejection
+        self._accounting.rejection_observers.append(self._metrics.count_rejection)
         if self._metrics.is_shared:
             self._refreshing = asyncio.get_running_loop().create_task(self._refresh())
 

@@ -182,7 +182,7 @@ _REJECTIONS: Mapping[str, _Row] = {
     "404": _reject(
         "client",
         "The gateway has nothing at this address",
-        "Check the base URL of the client: it ends with `/v1`.",
+        "Compare the path and the base URL of the client with what the message says.",
     ),
     "413": _reject(
         "client", "The request is too large", "Send less, or raise the limit in [server]."
