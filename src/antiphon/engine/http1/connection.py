@@ -50,7 +50,8 @@ class Response:
         """Keep a part of the body; return whether the connection has to pause."""
         self._pieces.append(data)
         self._size += len(data)
-        self._wake()
+        if self._waiting is not None:
+            self._wake()
         if self._size > MAX_BUFFERED:
             self._is_paused = True
         return self._is_paused
@@ -72,9 +73,11 @@ class Response:
 
     def take(self) -> bytes | None:
         """Return what has arrived; empty at the end, None if the next part has not arrived."""
-        data = self._take_pieces() if self._decoder is None else self._take_decoded(self._decoder)
-        if data:
-            return data
+        if self._decoder is not None:
+            if data := self._take_decoded(self._decoder):
+                return data
+        elif self._pieces:
+            return self._take_pieces()
         if not self._has_ended:
             return None
         if self._error is not None:
@@ -107,8 +110,6 @@ class Response:
 
     def _take_pieces(self) -> bytes:
         pieces = self._pieces
-        if not pieces:
-            return b""
         data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
         pieces.clear()
         self._size = 0
