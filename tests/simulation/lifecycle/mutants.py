@@ -131,7 +131,7 @@ def _begin_with_the_client(_: Any) -> Any:
 
     async def submit(self: BackgroundRuns, accepted: Any) -> Any:
         response = replace(accepted.prepared.response, status="queued")
-        await self._begin(accepted, response, await self._take_place())
+        await self._begin(accepted, response, await self._queue.take_place())
         return response
 
     return submit

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import wraps
-from typing import Concatenate, ParamSpec
+from typing import Any, Concatenate, ParamSpec
 
 import msgspec
 from msgspec import structs
@@ -21,21 +21,24 @@ from antiphon.core.client_profile import OTHER, Profile
 from antiphon.core.deltas import (
     Delta,
     Failure,
+    Finish,
     Reasoning,
     Refusal,
     Start,
     Text,
     ToolCall,
+    Usage,
 )
 from antiphon.core.events import Event
 from antiphon.core.faults.fault import ProviderFault, blocked_fault, internal_fault, protocol_fault
 from antiphon.core.filters.filter import BYPASS, DeltaFilter
 from antiphon.core.filters.markup import filter_whole_answer, make_markup_filters, pass_deltas
+from antiphon.core.filters.simple_filters import EmptyAnswerFilter
 from antiphon.core.items import ReasoningItem
 from antiphon.core.plan.measure_input import measure_input
 from antiphon.core.plan.plan import Plan
 from antiphon.core.response import Response
-from antiphon.core.stream.finish import FILTERED, Outcome, map_finish_reason
+from antiphon.core.stream.finish import COMPLETED, FILTERED, Outcome, map_finish_reason
 from antiphon.core.stream.machine import ResponseMachine
 from antiphon.core.stream.phase import Phase
 from antiphon.core.stream.source import Framer, Source
@@ -172,8 +175,9 @@ class Translation:
         """Return the events of a body that is not streamed."""
         decoded = self._reader.decode(body)
         self.path.count(decoded)
-        self._take(self._reader.filter_whole(decoded), events)
-        self._end_round(events)
+        if self._reader.has_markup or not self.path.take_whole(decoded, events):
+            self._take(self._reader.filter_whole(decoded), events)
+            self._end_round(events)
 
     def connection_lost(self, fault: ProviderFault) -> list[Event]:
         """End the round: the connection broke."""
@@ -279,14 +283,14 @@ class Translation:
 
     def _end(self, events: list[Event], reason: str | None = None) -> None:
         machine = self.machine
-        response = machine.snapshot
-        last = response.output[-1] if response.output else None
+        output = machine.output
+        last = output[-1] if output else None
         if (last is None or isinstance(last, ReasoningItem)) and _is_complete(machine, reason):
             events += machine.complete_answer()
-        if response.usage is None and self._plans:  # the provider sent no token counts
+        if self._plans and not machine.has_usage:  # the provider sent no token counts
             input_bytes = sum(map(measure_input, self._plans.values()))
-            machine.usage(estimate_usage(input_bytes, response.output))
-            machine.diagnostics.append(usage_estimated(response.model))
+            machine.usage(estimate_usage(input_bytes, output))
+            machine.diagnostics.append(usage_estimated(machine.model))
         if last is None and is_blocked(self):
             events += machine.fail(blocked_fault(_finish_reason(machine) or ""))
         else:
@@ -446,6 +450,30 @@ class DeltaPath:
             events += self._append(delta)
         return True
 
+    def take_whole(self, deltas: Sequence[Delta], events: list[Event]) -> bool:
+        """Make the events of a whole response. Return False, and do nothing, unless it is one text
+        that has ended well, with its token counts, and no filter could change it or ask for more:
+        all others are those of special requests."""
+        found: dict[type[Delta], Any] = {type(delta): delta for delta in deltas}
+        if len(deltas) != len(found) or found.keys() != _PLAIN_TEXT:
+            return False
+        text = found[Text]
+        finish = found[Finish]
+        if not text.text or map_finish_reason(finish.reason) is not COMPLETED:
+            return False
+        machine = self._machine
+        if machine.phase is not _IDLE or any(
+            type(each) is not EmptyAnswerFilter for each in self._filters
+        ):
+            return False
+        self.has_output = True
+        events += machine.start(found[Start].model)
+        events += machine.text(text.text, text.logprobs)
+        machine.usage(found[Usage])
+        machine.defer_finish(finish.reason, finish.stop_sequence)
+        events += machine.finish()
+        return True
+
     def follow(self, delta: Delta | None) -> None:
         """A delta has taken the long way. Pieces like it may take the direct one if no filter
         changes or keeps them, and if nothing waits behind the item that they add to. This holds
@@ -553,3 +581,4 @@ class _StreamReader:
 _IDLE = Phase.IDLE
 _TEXTUAL = (Text, Reasoning, Refusal)
 _PIECES = frozenset({Text, Reasoning, ToolCall})
+_PLAIN_TEXT = frozenset({Start, Text, Usage, Finish})

@@ -265,7 +265,7 @@ class ChatDecoder:
 
     def _choice_deltas(self, choice: _Choice) -> list[Delta]:
         if choice.index:
-            return [Extra("choice", choice.index)]
+            return [Extra("choice", choice.index, is_output=True)]
         message = choice.delta
         if message is None:  # a whole message in a stream counts only if no deltas came
             message = _EMPTY_MESSAGE if self._has_output else choice.message or _EMPTY_MESSAGE
@@ -298,11 +298,10 @@ class ChatDecoder:
     def _call_deltas(self, message: _Message) -> Iterator[Delta]:
         self._calls = self._calls or CallTracker()
         self._sends_tool_calls = self._sends_tool_calls or bool(message.tool_calls)
-        if self._sends_tool_calls:
-            # llama-cpp-python 0.3 sends each piece of a call in both forms:
-            # {"function_call": {"arguments": "{"}, "tool_calls": [{"arguments": "{", …}]}
-            message.function_call = None
-        for fragment, signature in _call_fragments(message):
+        # llama-cpp-python 0.3 sends each piece of a call in both forms:
+        # {"function_call": {"arguments": "{"}, "tool_calls": [{"arguments": "{", …}]}
+        legacy = None if self._sends_tool_calls else message.function_call
+        for fragment, signature in _call_fragments(message, legacy):
             yield from signature
             yield self._calls.feed(fragment)
 
@@ -343,12 +342,13 @@ def _decode_whole(chunk: _Chunk, body: bytes) -> list[Delta]:
 
 def _whole_choice_deltas(choice: _Choice) -> Iterator[Delta]:
     if choice.index:
-        yield Extra("choice", choice.index)
+        yield Extra("choice", choice.index, is_output=True)
         return
     message = choice.message or choice.delta or _EMPTY_MESSAGE
     yield from _reasoning(message)
     calls = CallTracker()
-    for position, (fragment, signature) in enumerate(_call_fragments(message)):
+    legacy = None if message.tool_calls else message.function_call
+    for position, (fragment, signature) in enumerate(_call_fragments(message, legacy)):
         yield from signature
         yield calls.feed(msgspec.structs.replace(fragment, index=position))
     if message.content:
@@ -370,7 +370,7 @@ def _content(content: Any, logprobs: Any) -> Iterator[Delta]:
         for part in content:
             yield from _content_part(part)
     else:
-        yield Extra("content", content)
+        yield Extra("content", content, is_output=True)
 
 
 def _content_part(part: Any) -> Iterator[Delta]:
@@ -384,7 +384,7 @@ def _content_part(part: Any) -> Iterator[Delta]:
                 if isinstance(each, dict) and isinstance(each.get("text"), str):
                     yield Reasoning(each["text"])
         case _:
-            yield Extra("content_part", part)
+            yield Extra("content_part", part, is_output=True)
 
 
 def _reasoning(message: _Message) -> Iterator[Delta]:
@@ -413,8 +413,11 @@ def _reasoning_detail(entry: Mapping[str, Any]) -> Iterator[Delta]:
             pass
 
 
-def _call_fragments(message: _Message) -> Iterator[tuple[CallFragment, list[Delta]]]:
-    """Each fragment of a call, with the state that is sent back with the call."""
+def _call_fragments(
+    message: _Message, legacy: _Function | None
+) -> Iterator[tuple[CallFragment, list[Delta]]]:
+    """Each fragment of a call, with the state that is sent back with the call. `legacy` is the
+    call in the form that had no list of calls."""
     for number, call in enumerate(message.tool_calls or ()):
         function = call.function or call.custom or _Function()
         custom = call.function is None and call.custom is not None
@@ -429,8 +432,7 @@ def _call_fragments(message: _Message) -> Iterator[tuple[CallFragment, list[Delt
             ),
             _signature(call.extra_content, "tool"),
         )
-    legacy = message.function_call
-    if legacy and (legacy.name or legacy.arguments) and not message.tool_calls:
+    if legacy and (legacy.name or legacy.arguments):
         yield CallFragment(0, None, nonempty_string(legacy.name), _arguments(legacy.arguments)), []
 
 
@@ -456,9 +458,10 @@ def _annotations_and_extras(message: _Message) -> list[Delta]:
     if message.extra_content:
         deltas += _signature(message.extra_content, "text")
     if message.audio or message.images or message.executed_tools:
-        extras = {"audio": message.audio, "images": message.images}
-        extras["executed_tools"] = message.executed_tools
-        deltas += [Extra(name, value) for name, value in extras.items() if value]
+        media = {"audio": message.audio, "images": message.images}
+        deltas += [Extra(name, value, is_output=True) for name, value in media.items() if value]
+        if message.executed_tools:
+            deltas.append(Extra("executed_tools", message.executed_tools))
     return deltas
 
 
