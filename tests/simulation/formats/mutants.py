@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import antiphon.dialects.anthropic.errors as messages_errors_module
+import antiphon.dialects.anthropic.render as messages_render_module
 import antiphon.dialects.anthropic.render_blocks as render_blocks_module
 import antiphon.dialects.anthropic.render_message as render_message_module
 import antiphon.dialects.chat.render as chat_render_module

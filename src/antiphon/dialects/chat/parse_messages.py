@@ -76,7 +76,7 @@ class _Thread:
         calls = [*self._read_calls(message.get("tool_calls"), f"{param}.tool_calls")]
         if _carry_all(calls, states):
             states = []  # the calls also know its place
-        elif states:
+        else:
             calls = [_Call(call.item) for call in calls]
         states += [state for call in calls for state in call.before_text]
         carried = [state for call in calls for state in call.before]
