@@ -64,6 +64,7 @@ OWN_MEMBERS = {
     "unknown key thinking",
     "unknown key usage",
     "unknown key reasoning",
+    "unknown key cache_control",
     "bad tool choice None",
 }
 """What servers of Chat Completions take beyond the format, and what DeepSeek wants left out."""

@@ -136,8 +136,9 @@ async def test_now_shows_what_happens(tabs: BrowserTabs, sample: Sample) -> None
         await expect(running).to_have_count(0)
         await page.get_by_role("tab", name="Codex").click()
         await expect(page.locator(".code pre")).to_contain_text('wire_api = "responses"')
-        await page.keyboard.press("ArrowRight")
-        await expect(page.locator(".code pre")).to_contain_text("from openai import OpenAI")
+        for shown in ("export ANTHROPIC_BASE_URL=", "from openai import OpenAI"):
+            await page.keyboard.press("ArrowRight")
+            await expect(page.locator(".code pre")).to_contain_text(shown)
 
 
 async def test_now_is_live_again_after_a_proxy_had_no_gateway(
@@ -172,6 +173,31 @@ async def test_usage_is_grouped_by_the_address(tabs: BrowserTabs, sample: Sample
         csv = await download.value
         assert csv.suggested_filename == "antiphon-usage.csv"
         assert (await csv.path()).read_text().startswith("day,client,model,provider,requests,")
+
+
+async def test_usage_names_the_provider_of_a_model_and_sorts_by_the_chosen_measure(
+    tabs: BrowserTabs, sample: Sample
+) -> None:
+    async with tabs.open(sample.gateway, "usage?by=model&of=requests") as page:
+        rows = page.locator(".list tbody tr")
+        await expect(rows.filter(has_text="deepseek-v4-pro")).to_contain_text(
+            "deepseek-v4-pro deep"
+        )
+        requests = await rows.locator("td:nth-child(2)").all_inner_texts()
+        numbers = [int(each.replace(",", "")) for each in requests]
+        assert len(numbers) > 1
+        assert numbers == sorted(numbers, reverse=True)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+async def test_every_view_is_in_sight_in_the_navigation(
+    tabs: BrowserTabs, sample: Sample, width: int
+) -> None:
+    async with tabs.open(sample.gateway, "now", width=width) as page:
+        for name in ("Now", "Playground", "Configuration"):
+            await expect(page.locator("nav").get_by_role("link", name=name)).to_be_in_viewport(
+                ratio=1
+            )
 
 
 async def test_the_figures_of_usage_are_of_the_same_period(

@@ -49,6 +49,7 @@ from antiphon.server.event_stream import _KeepAlive
 from antiphon.stages.builtin import LogStage
 from antiphon.store.sqlite.store import SQLiteStore
 from tests.simulation.bounds.mutants import BOUNDS_MUTANTS
+from tests.simulation.formats.mutants import FORMAT_MUTANTS
 from tests.simulation.lifecycle.mutants import LIFECYCLE_MUTANTS
 from tests.simulation.limits.mutants import LIMIT_MUTANTS
 from tests.simulation.mutant import Mutant, do_nothing
@@ -192,8 +193,8 @@ def _store_always(original: Any) -> Any:
 
 
 def _wait_for_provider(original: Any) -> Any:
-    async def open(self: LiveRun, commit_after_s: float) -> None:
-        await original(self, 1000.0)
+    async def open(self: LiveRun, commit_after_s: float, **options: bool) -> None:
+        await original(self, 1000.0, **options)
 
     return open
 
@@ -274,6 +275,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant("a whole answer is incomplete", machine_module, "map_finish_reason", _end_at_a_limit),
     Mutant("an answer cut short is whole", machine_module, "map_finish_reason", _end_well),
     *BOUNDS_MUTANTS,
+    *FORMAT_MUTANTS,
     *LIFECYCLE_MUTANTS,
     *LIMIT_MUTANTS,
     *RELOAD_MUTANTS,

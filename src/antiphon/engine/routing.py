@@ -271,7 +271,7 @@ def _explain_missing_provider(
         return None
     keys = " or ".join(spec.api_key_env)
     if discovers and keys and spec.base_url and not spec.ambient_key:
-        return f"the provider {spec.name} has no API key: set {keys} and restart the gateway"
+        return f"the provider {spec.name} has no API key: set {keys} and start again"
     advice = f"add [providers.{spec.name}] to the configuration"
     if keys:
         return f"the provider {spec.name} is not configured: {advice}, and set {keys}"

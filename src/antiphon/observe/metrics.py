@@ -8,9 +8,10 @@ multiprocess mode of `prometheus-client`). Any other process counts on its own.
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections import Counter as Counts
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest, values
@@ -18,10 +19,13 @@ from prometheus_client.multiprocess import MultiProcessCollector, mark_process_d
 
 from antiphon.core.response import ResponseUsage
 from antiphon.engine.accounting import DOLLAR
+from antiphon.engine.engine import Engine
 from antiphon.engine.report import RunReport
-from antiphon.observe.gauges import Gauges, GaugeValues
+from antiphon.observe.gauges import Gauges, GaugeValues, read_engine
 from antiphon.observe.label_values import LabelValues
 
+REFRESH_S = 5.0
+"""How often a process shows its gauges to the others that share its figures."""
 _LATENCY_S = (0.05, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60, 120, 300)
 _STORE_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5)
 _NO_CODE = "none"  # of a run that could not be entered
@@ -178,6 +182,45 @@ class Metrics:
         """Take the gauges of this process out of the sums; what it has counted stays."""
         if self.is_shared:
             mark_process_dead(os.getpid())  # type: ignore[no-untyped-call]
+
+
+class EngineMetrics:
+    """Counts the requests of an engine from `start` on."""
+
+    def __init__(self, find_engine: Callable[[], Engine], refresh_s: float = REFRESH_S) -> None:
+        """`find_engine` returns that of the configuration in effect: its gauges are shown."""
+        self._find_engine = find_engine
+        self._refresh_s = refresh_s
+        self._accounting = find_engine().services.accounting
+        self._metrics = Metrics()
+        self._refreshing: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._accounting.observers.append(self._metrics.count)
+        self._accounting.rejection_observers.append(self._metrics.count_rejection)
+        if self._metrics.is_shared:
+            self._refreshing = asyncio.get_running_loop().create_task(self._refresh())
+
+    async def scrape(self) -> bytes:
+        """Return all series, up to date. A thread writes them: there may be thousands."""
+        self._update()
+        return await asyncio.to_thread(self._metrics.render)
+
+    def close(self) -> None:
+        if self._refreshing is not None:
+            self._refreshing.cancel()
+        self._accounting.drain()
+        self._metrics.close()
+
+    def _update(self) -> None:
+        values = read_engine(self._find_engine())
+        self._accounting.drain()
+        self._metrics.set_gauges(values)
+
+    async def _refresh(self) -> None:
+        while True:
+            self._update()
+            await asyncio.sleep(self._refresh_s)
 
 
 def _counter(registry: CollectorRegistry, name: str, description: str, *labels: str) -> Counter:

@@ -35,8 +35,7 @@ from antiphon.server.errors import (
     too_many_connections,
 )
 from antiphon.server.http import HTTPRequest, HTTPResponse
-from antiphon.server.websocket.aiohttp_socket import serve_websocket
-from antiphon.server.websocket.masking import PROTOCOL_ERROR, FrameHeads
+from antiphon.server.websocket.aiohttp_socket import PROTOCOL_ERROR, FrameHeads, serve_websocket
 
 SERVER_NAME = "antiphon"  # without a version, which would tell attackers what to try
 _PARSER_ERRORS = {

@@ -76,7 +76,7 @@ def _join_anybody(_: Any) -> Any:
 
 
 def _attach_nobody(_: Any) -> Any:
-    async def attach(exchange: Any) -> None:
+    async def attach(exchange: Any, request: Any) -> None:
         return
 
     return attach

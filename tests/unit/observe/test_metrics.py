@@ -7,7 +7,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from antiphon.engine.fault_report import FaultReport
 from antiphon.observe.label_values import MAX_VALUES
-from antiphon.observe.metrics import Metrics, split_tokens
+from antiphon.observe.metrics import EngineMetrics, Metrics, split_tokens
+from tests.support.applications import open_application
 from tests.support.run_reports import USAGE, attempt_report, run_report
 
 
@@ -109,3 +110,29 @@ def test_model_names_and_codes_that_clients_choose_cannot_add_series_without_end
     for name in ("antiphon_requests_total", "antiphon_rejected_requests_total"):
         assert text.count(f"\n{name}{{") == MAX_VALUES + 1
     assert f'antiphon_rejected_requests_total{{code="other"}} {MAX_VALUES:.1f}' in text
+
+
+async def test_a_scrape_counts_what_has_ended_just_now() -> None:
+    async with open_application() as opened:
+        accounting = opened.engine.services.accounting
+        metrics = EngineMetrics(lambda: opened.engine)
+        metrics.start()
+        accounting.record(run_report())
+        text = (await metrics.scrape()).decode()
+        again = (await metrics.scrape()).decode()
+        metrics.close()
+    sample = 'antiphon_events_total{model="m",provider="up"} 9.0'
+    assert sample in text
+    assert sample in again
+    assert 'antiphon_queued_rows{queue="usage"} 1.0' in text
+    assert 'antiphon_queued_rows{queue="usage"} 0.0' in again
+
+
+async def test_a_rejected_request_is_counted_by_its_code() -> None:
+    async with open_application() as opened:
+        metrics = EngineMetrics(lambda: opened.engine)
+        metrics.start()
+        await opened.request("GET", "/v1/nothing")
+        text = (await metrics.scrape()).decode()
+        metrics.close()
+    assert 'antiphon_rejected_requests_total{code="not_found"} 1.0' in text
