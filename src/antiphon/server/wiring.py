@@ -325,6 +325,7 @@ def list_secrets(config: Config, providers: Mapping[str, Provider]) -> list[str]
     own = [*config.server.api_keys.values(), *config.capsule.keys, config.search.api_key]
     own += [config.server.admin_key, config.shared.password, *config.otel.headers.values()]
     own += password_of(config.store.url)
+    own += [text for each in config.mcp.servers.values() for text in each.headers.values()]
     return [*filter(None, [*keys, *halves, *headers, *queries, *addresses, *own])]
 
 
