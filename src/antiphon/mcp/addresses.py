@@ -8,11 +8,26 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import socket
+import ssl
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+if TYPE_CHECKING:
+    import httpcore2  # loaded with the first session
 
 Resolve: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
 """Returns the addresses of a host, in the order of attempts; raises `OSError`."""
+
+
+class Network(NamedTuple):
+    """How connections are made; the default is the network of this machine."""
+
+    resolve: Resolve
+    backend: httpcore2.AsyncNetworkBackend | None = None
+    """Opens connections to addresses."""
+    tls: ssl.SSLContext | None = None
+    """Which certificates are accepted; by default those of public authorities."""
+
 
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 _IPV4_BITS = 0xFFFF_FFFF
@@ -23,6 +38,9 @@ async def resolve_name(host: str, port: int) -> Sequence[str]:
     loop = asyncio.get_running_loop()
     found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return [*dict.fromkeys(str(address[4][0]) for address in found)]
+
+
+NETWORK = Network(resolve_name)
 
 
 def is_internal(address: str) -> bool:

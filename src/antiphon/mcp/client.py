@@ -7,7 +7,7 @@ from importlib.util import find_spec
 
 from antiphon.config import Config, McpConfig
 from antiphon.core.mcp.values import McpServer, McpSessions
-from antiphon.mcp.addresses import Resolve, resolve_name
+from antiphon.mcp.addresses import NETWORK, Network
 from antiphon.mcp.list_cache import ListCache
 from antiphon.mcp.policy import Policy, check_header
 from antiphon.mcp.sessions import Sessions
@@ -21,12 +21,12 @@ class McpClient:
         self,
         config: McpConfig,
         monotonic: Callable[[], float],
-        resolve: Resolve = resolve_name,
+        network: Network = NETWORK,
     ) -> None:
         self._config = config
         self._policy = Policy(config)
         self._cache = ListCache(config.list_ttl_s, monotonic)
-        self._resolve = resolve
+        self._network = network
 
     def find_refusal(self, server: McpServer) -> str:
         """Say why a server may not be called; empty: it may."""
@@ -38,7 +38,7 @@ class McpClient:
 
     def open_sessions(self) -> McpSessions:
         """Make the sessions of one response; each is opened on first use."""
-        return Sessions(self._config, self._policy, self._cache, self._resolve)
+        return Sessions(self._config, self._policy, self._cache, self._network)
 
 
 def open_mcp(config: Config, monotonic: Callable[[], float]) -> McpClient | None:

@@ -27,7 +27,7 @@ from pydantic import TypeAdapter
 
 from antiphon.config import McpConfig
 from antiphon.core.mcp.values import McpProblem, McpResult
-from antiphon.mcp.addresses import Resolve
+from antiphon.mcp.addresses import Network
 from antiphon.mcp.content import ReadTools, read_result, read_tools
 from antiphon.mcp.exchange import (
     Deadline,
@@ -70,13 +70,13 @@ class ServerSession:
         endpoint: Endpoint,
         config: McpConfig,
         admits: Callable[[Location], bool],
-        resolve: Resolve,
+        network: Network,
         on_list_changed: Callable[[], None],
     ) -> None:
         silence_sessions()
         self._endpoint = endpoint
         self._config = config
-        self._make_transport = partial(CheckedTransport, endpoint, admits, resolve)
+        self._make_transport = partial(CheckedTransport, endpoint, admits, network)
         self._on_list_changed = on_list_changed
         self._opened: asyncio.Future[ClientSession | McpProblem] = asyncio.Future()
         self._closing = asyncio.Event()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from antiphon.config import McpConfig
 from antiphon.core.mcp.values import McpProblem, McpResult, McpServer, McpToolList
-from antiphon.mcp.addresses import Resolve
+from antiphon.mcp.addresses import Network
 from antiphon.mcp.list_cache import ListCache
 from antiphon.mcp.policy import Endpoint, Policy
 from antiphon.mcp.problems import CLOSED
@@ -25,12 +25,12 @@ class Sessions:
     """Implements `McpSessions`."""
 
     def __init__(
-        self, config: McpConfig, policy: Policy, cache: ListCache, resolve: Resolve
+        self, config: McpConfig, policy: Policy, cache: ListCache, network: Network
     ) -> None:
         self._config = config
         self._policy = policy
         self._cache = cache
-        self._resolve = resolve
+        self._network = network
         self._sessions: dict[bytes, ServerSession] = {}
         self._ended: list[ServerSession] = []
         """Sessions that were lost or failed; their tasks may still be ending."""
@@ -127,7 +127,7 @@ class Sessions:
             endpoint,
             self._config,
             self._policy.admits,
-            self._resolve,
+            self._network,
             lambda: self._forget_list(key),
         )
         return self._sessions[key]

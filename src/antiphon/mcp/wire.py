@@ -20,7 +20,7 @@ import httpcore2
 import httpx2
 
 from antiphon.core.mcp.values import McpProblem
-from antiphon.mcp.addresses import Resolve, is_internal
+from antiphon.mcp.addresses import Network, is_internal
 from antiphon.mcp.exchange import Exchange, current_exchange
 from antiphon.mcp.policy import Endpoint
 from antiphon.mcp.problems import http_problem, status_problem
@@ -44,15 +44,14 @@ class CheckedBackend(httpcore2.AsyncNetworkBackend):
     def __init__(
         self,
         endpoint: Endpoint,
-        resolve: Resolve,
-        network: httpcore2.AsyncNetworkBackend | None = None,
+        network: Network,
     ) -> None:
         self._endpoint = endpoint
-        self._resolve = resolve
+        self._resolve = network.resolve
         self._addresses: Sequence[str] = ()
         self.is_refused = False
         """The name of the host has an address that is not one of the public internet."""
-        self._network = network or httpcore2.AnyIOBackend()
+        self._backend = network.backend or httpcore2.AnyIOBackend()
 
     async def connect_tcp(
         self,
@@ -65,7 +64,7 @@ class CheckedBackend(httpcore2.AsyncNetworkBackend):
         last: Exception = httpcore2.ConnectError("no address")
         for address in await self._find_addresses():
             try:
-                return await self._network.connect_tcp(
+                return await self._backend.connect_tcp(
                     address, port, timeout, local_address, socket_options
                 )
             except (httpcore2.ConnectError, httpcore2.ConnectTimeout) as error:
@@ -90,7 +89,7 @@ class CheckedTransport(httpx2.AsyncBaseTransport):
         self,
         endpoint: Endpoint,
         admits: Callable[[Location], bool],
-        resolve: Resolve,
+        network: Network,
         max_bytes: int,
         *,
         notes_streams: bool,
@@ -100,9 +99,9 @@ class CheckedTransport(httpx2.AsyncBaseTransport):
         self._admits = admits
         self._max_bytes = max_bytes
         self._notes_streams = notes_streams
-        self._backend = CheckedBackend(endpoint, resolve)
+        self._backend = CheckedBackend(endpoint, network)
         self._pool = httpcore2.AsyncConnectionPool(
-            ssl_context=_make_ssl_context(),
+            ssl_context=network.tls or _make_ssl_context(),
             max_connections=_CONNECTIONS,
             max_keepalive_connections=_CONNECTIONS,
             network_backend=self._backend,

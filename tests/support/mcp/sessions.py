@@ -9,7 +9,7 @@ from typing import Any
 
 from antiphon.config import McpConfig, McpServerConfig
 from antiphon.core.mcp.values import McpServer, McpSessions
-from antiphon.mcp.addresses import Resolve, resolve_name
+from antiphon.mcp.addresses import NETWORK, Network
 from antiphon.mcp.client import McpClient
 
 SERVER = McpServer(label="tests")
@@ -24,9 +24,9 @@ def configure(url: str, headers: Mapping[str, str] | None = None, **settings: An
 
 @asynccontextmanager
 async def open_sessions(
-    config: McpConfig, resolve: Resolve = resolve_name
+    config: McpConfig, network: Network = NETWORK
 ) -> AsyncIterator[McpSessions]:
-    sessions = McpClient(config, time.monotonic, resolve).open_sessions()
+    sessions = McpClient(config, time.monotonic, network).open_sessions()
     try:
         yield sessions
     finally:

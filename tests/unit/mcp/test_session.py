@@ -12,6 +12,7 @@ import pytest
 
 from antiphon.config import McpConfig
 from antiphon.core.mcp.values import McpProblem, McpServer
+from antiphon.mcp.addresses import Network
 from antiphon.mcp.content import ReadTools
 from antiphon.mcp.policy import Policy
 from antiphon.mcp.session import ServerSession
@@ -54,7 +55,7 @@ async def test_a_session_is_opened_and_closed_by_its_own_task() -> None:
         async def resolve(host: str, port: int) -> list[str]:
             return [host]
 
-        session = ServerSession(endpoint, config, lambda _: True, resolve, lambda: None)
+        session = ServerSession(endpoint, config, lambda _: True, Network(resolve), lambda: None)
         listed = await session.list_tools()
         assert isinstance(listed, ReadTools)
         assert [tool.name for tool in listed.tools] == ["a"]
@@ -278,7 +279,7 @@ async def test_an_allowed_name_with_an_internal_address_is_not_connected_to() ->
             return ["127.0.0.1"]
 
         config = McpConfig(allow=[f"https://evil.example:{port}/"])
-        async with open_sessions(config, resolve) as sessions:
+        async with open_sessions(config, Network(resolve)) as sessions:
             named = McpServer(label="evil", url=f"https://evil.example:{port}/mcp")
             problem = (await sessions.list_tools(named)).problem
         assert server.requests == []

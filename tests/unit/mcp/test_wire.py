@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import httpcore2
 import pytest
 
+from antiphon.mcp.addresses import Network
 from antiphon.mcp.policy import Endpoint
 from antiphon.mcp.urls import read_url
 from antiphon.mcp.wire import CheckedBackend
+from tests.support.mcp.public_network import PublicNames
 
 
 class Recorded(httpcore2.AsyncNetworkBackend):
@@ -34,18 +36,6 @@ class Recorded(httpcore2.AsyncNetworkBackend):
         return httpcore2.AsyncNetworkStream()
 
 
-class Names:
-    """A resolver that gives another list of addresses each time."""
-
-    def __init__(self, *answers: Sequence[str]) -> None:
-        self.asked: list[str] = []
-        self._answers = [*answers]
-
-    async def __call__(self, host: str, port: int) -> Sequence[str]:
-        self.asked.append(host)
-        return self._answers.pop(0)
-
-
 def endpoint(*, is_trusted: bool = False) -> Endpoint:
     location = read_url("https://host.example/mcp")
     assert location is not None
@@ -53,9 +43,9 @@ def endpoint(*, is_trusted: bool = False) -> Endpoint:
 
 
 async def test_a_name_is_resolved_once_and_connections_go_to_the_checked_address() -> None:
-    names = Names(["8.8.8.8"], ["127.0.0.1"])
+    names = PublicNames(["8.8.8.8"], ["127.0.0.1"])
     network = Recorded()
-    backend = CheckedBackend(endpoint(), names, network)
+    backend = CheckedBackend(endpoint(), Network(names, network))
     for _ in range(3):
         await backend.connect_tcp("host.example", 443)
     assert names.asked == ["host.example"]
@@ -67,7 +57,7 @@ async def test_a_name_is_resolved_once_and_connections_go_to_the_checked_address
 )
 async def test_a_name_with_an_internal_address_is_refused(addresses: list[str]) -> None:
     network = Recorded()
-    backend = CheckedBackend(endpoint(), Names(addresses), network)
+    backend = CheckedBackend(endpoint(), Network(PublicNames(addresses), network))
     with pytest.raises(httpcore2.ConnectError):
         await backend.connect_tcp("host.example", 443)
     assert backend.is_refused
@@ -76,17 +66,17 @@ async def test_a_name_with_an_internal_address_is_refused(addresses: list[str]) 
 
 async def test_a_trusted_server_may_be_internal() -> None:
     network = Recorded()
-    backend = CheckedBackend(endpoint(is_trusted=True), Names(["10.0.0.1"]), network)
+    backend = CheckedBackend(endpoint(is_trusted=True), Network(PublicNames(["10.0.0.1"]), network))
     await backend.connect_tcp("host.example", 443)
     assert network.asked == ["10.0.0.1 443"]
 
 
 async def test_the_next_address_is_tried_if_one_does_not_reply() -> None:
     network = Recorded(["1.1.1.1"])
-    backend = CheckedBackend(endpoint(), Names(["1.1.1.1", "8.8.8.8"]), network)
+    backend = CheckedBackend(endpoint(), Network(PublicNames(["1.1.1.1", "8.8.8.8"]), network))
     await backend.connect_tcp("host.example", 443)
     assert network.asked == ["1.1.1.1 443", "8.8.8.8 443"]
-    alone = CheckedBackend(endpoint(), Names(["1.1.1.1"]), Recorded(["1.1.1.1"]))
+    alone = CheckedBackend(endpoint(), Network(PublicNames(["1.1.1.1"]), Recorded(["1.1.1.1"])))
     with pytest.raises(httpcore2.ConnectError):
         await alone.connect_tcp("host.example", 443)
     assert not alone.is_refused
