@@ -38,6 +38,7 @@ from antiphon.engine.tracing import Tracer, open_tracer
 from antiphon.engine.upstream import EchoUpstream, HTTPUpstream
 from antiphon.errors import StoreError
 from antiphon.framing.limits import ResponseLimits
+from antiphon.mcp.client import open_mcp
 from antiphon.observe.accounting import apply_limits, make_counters, reload_costs, start_accounting
 from antiphon.observe.counters import LimitCounters
 from antiphon.observe.recorder import UsageRecorder
@@ -113,9 +114,11 @@ class Resources:
         return apply_limits(before.accounting, config, self.counters, before.runtime, before.emit)
 
     def _make_engine(self, config: Config, router: Router, services: Services) -> Engine:
+        mcp = open_mcp(config, services.runtime.monotonic)
         services = replace(
             services,
             search=open_searcher(config, self.session) or find_nothing,
+            mcp=None if mcp is None else mcp.open_sessions,
             attempts=config.attempts,
             compatibility=config.compatibility,
             compaction_model=config.compaction.model,

@@ -13,6 +13,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from antiphon.core.capabilities import Capabilities
+from antiphon.core.mcp.toolset import MCP
 from antiphon.errors import InvalidRequest
 
 _DATE = re.compile(r"_20\d{6}$")
@@ -21,7 +22,7 @@ _REASONS: Mapping[str, str] = {
     "computer": "the gateway does not support computer use",
     "file_search": "the gateway has no vector stores",
     "image_generation": "the gateway does not generate images",
-    "mcp": "the gateway does not connect to MCP servers",
+    "mcp": "the gateway connects to no MCP servers (see [mcp] of its configuration)",
     "programmatic_tool_calling": "the gateway does not run programs",
 }
 
@@ -32,6 +33,12 @@ class HostedToolPolicy(Struct, frozen=True):
     unavailable: Literal["refuse", "ignore"] = "refuse"
     optional: frozenset[str] = frozenset()
     """Families of tools that are left out in any case: the client sends them unasked."""
+    runs_mcp: bool = False
+    """The gateway calls MCP servers for models whose provider does not."""
+
+    def manages_mcp(self, capabilities: Capabilities) -> bool:
+        """Whether the gateway runs the `mcp` tools of a model's requests."""
+        return self.runs_mcp and MCP not in capabilities.hosted_tools
 
     def refuses(self, kind: str) -> bool:
         return self.unavailable == "refuse" and family(kind) not in self.optional

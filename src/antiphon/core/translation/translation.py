@@ -32,6 +32,7 @@ from antiphon.core.faults.fault import ProviderFault, blocked_fault, internal_fa
 from antiphon.core.filters.filter import BYPASS, DeltaFilter
 from antiphon.core.filters.markup import filter_whole_answer, make_markup_filters, pass_deltas
 from antiphon.core.items import ReasoningItem
+from antiphon.core.mcp.opening import McpOpening
 from antiphon.core.plan.measure_input import measure_input
 from antiphon.core.plan.plan import Plan
 from antiphon.core.response import Response
@@ -130,6 +131,8 @@ class Translation:
         """Number of further rounds begun: 0 in the first."""
         self.frame_count = 0
         """Frames received so far. Bytes may come without any: comments keep a line alive."""
+        self.opens_with_calls = any(isinstance(each, McpOpening) for each in filters)
+        """The gateway makes calls before the first request: `open_calls` begins the response."""
         self.path = DeltaPath(machine, filters, limits)
         self._limits = limits
         self._stream_bytes = 0
@@ -147,6 +150,13 @@ class Translation:
             return []
         models = (delta.model for delta in deltas if isinstance(delta, Start))
         return self.machine.start(next(models, None))
+
+    @_collected
+    def open_calls(self, events: list[Event]) -> None:
+        """Begin with calls of the gateway, before the first request; its plan says which."""
+        events += self.start()
+        self.path.feed_machine(self._chain.open(), events)
+        self._conclude(events)
 
     def note_request(self, plan: Plan) -> None:
         """The request of this round is about to be sent. If its plan is known, usage that the
@@ -294,6 +304,11 @@ class Translation:
 
     # Between rounds
 
+    @property
+    def is_first_request(self) -> bool:
+        """Whether the round that has begun is the first one after `open_calls`."""
+        return self.opens_with_calls and self.rounds == 1
+
     @_collected
     def settle_call(self, events: list[Event], outcome: object) -> None:
         """Take the outcome of the first call of the gateway; the next request has its result."""
@@ -312,6 +327,12 @@ class Translation:
         self.rounds += 1
         self.machine.next_round()
 
+    def use_plan(self, plan: Plan, filters: Sequence[DeltaFilter]) -> None:
+        """Use the plan of the first request, after `open_calls`; `filters` are made for it."""
+        self.machine.use_tools(plan.identities)
+        self.path.use_filters(filters)
+        self._chain = FilterChain(filters, self.machine.diagnostics)
+
     def read_from(self, source: Source) -> None:
         """Read the output of another attempt at this round: its request is about to be sent."""
         self.path.begin_attempt()
@@ -319,6 +340,11 @@ class Translation:
         self._reader = _StreamReader(source, self._limits)
         if not self.machine.has_ended:
             self.next = READING
+
+    @_collected
+    def reject(self, events: list[Event], message: str) -> None:
+        """Fail the response: with what the gateway knows now, its request cannot be served."""
+        events += self.machine.fail(message, code="invalid_prompt")
 
     @_collected
     def give_up_round(self, events: list[Event], fault: ProviderFault) -> None:
@@ -380,6 +406,11 @@ class DeltaPath:
         """The delta that took the long way, if pieces like it may take the direct one."""
         self._append: Callable[..., list[Event]] = lambda *_: []
         """`append` of the block that is open."""
+
+    def use_filters(self, filters: Sequence[DeltaFilter]) -> None:
+        """Pass deltas through these filters from now on."""
+        self._filters = filters
+        self._feeds = [each.feed for each in filters]
 
     def begin_attempt(self) -> None:
         """Deltas come from another attempt from now on."""
