@@ -46,17 +46,26 @@ class ValueServers:
         """Tools that never return."""
         self.begun = asyncio.Event()
         """Set when a tool that never returns was called."""
+        self.interrupted: list[str] = []
+        """Tools that never returned, and whose calls were cancelled."""
+        self.listing = asyncio.Event()
+        """Cleared: lists wait until it is set."""
+        self.listing.set()
 
     async def list_tools(self, server: McpServer) -> McpToolList:
         self.asked.append(("list", server.label))
         self.servers.append(server)
+        await self.listing.wait()
         return self.lists[server.label]
 
     async def call(self, server: McpServer, tool: str, arguments: Mapping[str, Any]) -> McpResult:
         self.asked.append(("call", server.label, tool))
         if tool in self.blocked:
             self.begun.set()
-            await asyncio.Event().wait()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                self.interrupted.append(tool)
         return self.tools.get((server.label, tool), sunny)(arguments)
 
     async def close(self) -> None:

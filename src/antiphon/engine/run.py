@@ -63,6 +63,7 @@ MakeCall: TypeAlias = Callable[[Any], Awaitable[object]]
 
 Release: TypeAlias = Callable[[], Awaitable[None]]
 
+_CANCELLING_S = 1.0
 _BETWEEN_ROUNDS = (Calls, Round)
 
 
@@ -497,9 +498,13 @@ class GatewayCalls:
             task.cancel()
 
     async def release(self) -> None:
-        """Close the connections that the calls have used."""
-        if self._release is not None:
-            await self._release()
+        """Close the connections that the calls have used, once those that were cancelled know it:
+        a server is told that its result is not wanted any more."""
+        if self._release is None:
+            return
+        if self._tasks:
+            await asyncio.wait(self._tasks.values(), timeout=_CANCELLING_S)
+        await self._release()
 
 
 def make_gateway_calls(services: Services, prepared: Prepared, trace: RunTrace) -> GatewayCalls:

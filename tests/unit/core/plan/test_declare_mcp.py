@@ -275,6 +275,18 @@ def test_calls_one_after_the_other_are_parallel() -> None:
     ]
 
 
+def test_calls_of_the_client_beside_them_are_parallel_too() -> None:
+    own = [
+        {"type": "function_call", "call_id": call_id, "name": "read", "arguments": "{}"}
+        for call_id in ("call_1", "call_2")
+    ]
+    results = [
+        {"type": "function_call_output", "call_id": call["call_id"], "output": "x"} for call in own
+    ]
+    found = plan(listing("weather"), made("mcp_1"), *own, *results, tools=(server(), READ))
+    assert [each[0] for each in calls(found.history)] == ["call"] * 3 + ["result"] * 3
+
+
 def test_an_approved_call_is_wanted_and_not_in_the_history_yet() -> None:
     found = plan(listing("weather"), REQUEST, decided(approve=True))
     [approved] = mcp_of(found).approved
