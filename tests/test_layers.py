@@ -19,7 +19,7 @@ from tests.support.tables import table
 
 # From the lowest to the highest: a module imports from its own layer or a lower one.
 LAYERS = """
-    errors config framing core dialects search providers stages store engine runs observe
+    errors config framing core dialects search mcp providers stages store engine runs observe
     server library cli
 """.split()
 PURE = {"errors", "framing", "core", "dialects", "stages"}

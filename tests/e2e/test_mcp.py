@@ -13,7 +13,7 @@ from antiphon.core.mcp.values import McpProblem, McpResult, McpToolList
 from tests.support.corpus import ABSENT, root
 from tests.support.failing_providers import error
 from tests.support.gateways import events_of
-from tests.support.mcp_sessions import (
+from tests.support.mcp.value_servers import (
     DOWN,
     READ_ONLY,
     WEATHER,

@@ -57,6 +57,8 @@ class McpToolList(Struct, frozen=True, kw_only=True):
 
     tools: tuple[McpTool, ...] = ()
     problem: McpProblem | None = None
+    left_out: tuple[str, ...] = ()
+    """Names of tools that were left out because of a limit."""
 
 
 class McpResult(Struct, frozen=True, kw_only=True):
