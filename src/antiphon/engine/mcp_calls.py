@@ -13,8 +13,9 @@ from antiphon.core.filters.gateway_call import GatewayCall
 from antiphon.core.mcp.server_calls import ListToolsCall, ToolCallRequest
 from antiphon.core.mcp.values import McpResult, McpSessions, McpToolList
 from antiphon.engine.report import ServerCallReport
-from antiphon.engine.services import OpenSessions
 
+OpenSessions: TypeAlias = Callable[[], McpSessions]
+"""Makes the connections of one response to MCP servers; they are opened on first use."""
 MakeOtherCall: TypeAlias = Callable[[GatewayCall], Awaitable[object]]
 
 

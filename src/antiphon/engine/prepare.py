@@ -189,7 +189,7 @@ class Preparer:
             hosted_tools=HostedToolPolicy(
                 services.compatibility.hosted_tools,
                 caller.profile.optional_tools,
-                runs_mcp=services.mcp is not None,
+                services.mcp,
             ),
             rejected=self._rejected_modes(targets),
             task=task,

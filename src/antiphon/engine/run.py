@@ -29,7 +29,6 @@ import msgspec
 from antiphon.core.diagnostic import Diagnostic
 from antiphon.core.events import TERMINAL_TYPES, Created, Event, Failed, InProgress
 from antiphon.core.faults.fault import FaultType, ProviderFault, protocol_fault, timeout_fault
-from antiphon.core.filters.filter import DeltaFilter
 from antiphon.core.filters.gateway_call import GatewayCall
 from antiphon.core.items import Item, Message, OutputText
 from antiphon.core.mcp.items import LIST
@@ -39,7 +38,12 @@ from antiphon.core.stream.finish import CANCELLED
 from antiphon.core.stream.source import Source
 from antiphon.core.translation.filters import make_filters
 from antiphon.core.translation.next_step import READING, Calls, Round
-from antiphon.core.translation.translation import Translation, is_blocked, make_translation
+from antiphon.core.translation.translation import (
+    Replanned,
+    Translation,
+    is_blocked,
+    make_translation,
+)
 from antiphon.dialects.responses.create_response import report_settings
 from antiphon.engine.attempts import Attempts
 from antiphon.engine.mcp_calls import McpCalls
@@ -63,6 +67,7 @@ MakeCall: TypeAlias = Callable[[Any], Awaitable[object]]
 
 Release: TypeAlias = Callable[[], Awaitable[None]]
 
+_CANCELLING_S = 1.0
 _BETWEEN_ROUNDS = (Calls, Round)
 
 
@@ -332,11 +337,10 @@ class Run:
         self._output.begin_attempt(plan)
         target = self._attempts.chosen.target
         if self._translation.rounds:
-            if self._translation.is_first_request:
-                self._translation.use_plan(
-                    plan, make_plan_filters(self._services, self.prepared, plan)
-                )
-            self._translation.read_from(make_source(self._services, self.prepared, target))
+            source = make_source(self._services, self.prepared, target)
+            is_first = is_first_request(self._translation)
+            replanned = replan(self._services, self.prepared, plan) if is_first else None
+            self._translation.read_from(source, replanned)
             return
         self._translation = translate(self._services, self.prepared, target, plan)
         if self._output.event_count:  # the client has the first events already
@@ -354,14 +358,14 @@ class Run:
                 return translation.fail(stopped) if stopped else translation.settle_call(found)
             if isinstance(wanted, Round):
                 translation.begin_round()
-                is_first = translation.is_first_request
+                is_first = is_first_request(translation)
                 await self._attempts.begin_round(wanted, is_first=is_first)
                 self._restart(self._attempts.plan)
                 await self._open_round(whole=whole)
         except InvalidRequest as error:  # with the tools of a server it cannot be served
             if whole:
                 raise
-            return translation.reject(error.message)
+            return translation.fail(error.message)
         except UpstreamError as error:  # no attempt could avoid it
             return translation.give_up_round(error.fault)
         except Exception as error:  # a bug is no reason to leave a client without an end
@@ -387,14 +391,20 @@ def translate(services: Services, prepared: Prepared, target: Target, plan: Plan
     )
 
 
-def make_plan_filters(services: Services, prepared: Prepared, plan: Plan) -> list[DeltaFilter]:
-    """Make the filters of the first request, whose plan was made again."""
-    return make_filters(
+def is_first_request(translation: Translation) -> bool:
+    """Whether the round that has begun is the first one after calls of the gateway."""
+    return translation.opens_with_calls and translation.rounds == 1
+
+
+def replan(services: Services, prepared: Prepared, plan: Plan) -> Replanned:
+    """Make what the output of the first request is read with, whose plan was made again."""
+    filters = make_filters(
         plan,
         prepared.caller.profile,
         services.runtime.new_id,
         reminders=services.attempts.reminders,
     )
+    return Replanned(plan.identities, filters)
 
 
 def make_source(services: Services, prepared: Prepared, target: Target) -> Source:
@@ -497,9 +507,13 @@ class GatewayCalls:
             task.cancel()
 
     async def release(self) -> None:
-        """Close the connections that the calls have used."""
-        if self._release is not None:
-            await self._release()
+        """Close the connections that the calls have used, once those that were cancelled know it:
+        a server is told that its result is not wanted any more."""
+        if self._release is None:
+            return
+        if self._tasks:
+            await asyncio.wait(self._tasks.values(), timeout=_CANCELLING_S)
+        await self._release()
 
 
 def make_gateway_calls(services: Services, prepared: Prepared, trace: RunTrace) -> GatewayCalls:
@@ -507,5 +521,7 @@ def make_gateway_calls(services: Services, prepared: Prepared, trace: RunTrace) 
     search: MakeCall = services.search
     if prepared.first_plan.mcp is None or services.mcp is None:
         return GatewayCalls(search)
-    calls = McpCalls(services.mcp, search, services.runtime.monotonic, trace.add_server_call)
+    calls = McpCalls(
+        services.mcp.open_sessions, search, services.runtime.monotonic, trace.add_server_call
+    )
     return GatewayCalls(calls.make, calls.close)

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from antiphon.core.client_profile import Profile
 from antiphon.core.events import Created, Queued
 from antiphon.core.items import Document
+from antiphon.core.mcp.credentials import without_credentials
 from antiphon.core.response import Response
 from antiphon.dialects.client_dialect import EventBatch
 from antiphon.dialects.responses.parse import parse_request
@@ -363,7 +364,7 @@ def _encode_request(prepared: Prepared) -> bytes:
     caller = prepared.caller
     return msgspec.json.encode(
         QueuedRequest(
-            request=dict(prepared.request.raw),
+            request=without_credentials(prepared.request.raw),
             client=caller.client,
             request_id=caller.request_id,
             profile=caller.profile,

@@ -114,11 +114,10 @@ class Resources:
         return apply_limits(before.accounting, config, self.counters, before.runtime, before.emit)
 
     def _make_engine(self, config: Config, router: Router, services: Services) -> Engine:
-        mcp = open_mcp(config, services.runtime.monotonic)
         services = replace(
             services,
             search=open_searcher(config, self.session) or find_nothing,
-            mcp=None if mcp is None else mcp.open_sessions,
+            mcp=open_mcp(config, services.runtime.monotonic),
             attempts=config.attempts,
             compatibility=config.compatibility,
             compaction_model=config.compaction.model,

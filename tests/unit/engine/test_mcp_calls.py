@@ -9,7 +9,7 @@ from antiphon.core.web_search.rules import SearchRules
 from antiphon.core.web_search.search_call import SearchCall
 from antiphon.engine.mcp_calls import McpCalls
 from antiphon.engine.report import ServerCallReport
-from tests.support.mcp_sessions import DOWN, ValueServers, weather_server
+from tests.support.mcp.value_servers import DOWN, ValueServers, weather_server
 
 SKY = McpServer(label="sky")
 LIST = ListToolsCall(call_id="mcpl_1", server=SKY, number=-1)

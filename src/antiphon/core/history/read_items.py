@@ -36,6 +36,7 @@ from antiphon.core.history.steps import (
     Role,
     Step,
     TextPart,
+    ToolCallStep,
     ToolResultStep,
 )
 
@@ -88,16 +89,17 @@ def read_items(
         support=support,
     )
     steps: list[Step] = []
-    before = ""
+    joins = False
     for position, item in enumerate(items):
         kind = _item_type(item)
         reader.begin_item(position, param, kind)
         found = _ITEMS.get(kind, _read_unknown)(mapping(item), reader)
-        if kind == before == "mcp_call" and support.approvals is not None:
+        is_call = bool(found) and isinstance(found[0], ToolCallStep)
+        if joins and is_call:
             tool_item.join_calls(steps, found)
         else:
             steps.extend(found)
-        before = kind
+        joins = is_call and support.approvals is not None and (joins or kind == "mcp_call")
     return tuple(steps), tuple(reader.diagnostics)
 
 

@@ -21,6 +21,7 @@ from antiphon.core.mcp.server_calls import (
     UNREADABLE,
     ListToolsCall,
     ToolCallRequest,
+    note_left_out,
     note_result,
     parse_arguments,
 )
@@ -74,6 +75,8 @@ class McpOpening(DeltaFilter):
             fault = mcp_fault(label, found.problem.message)
             return RoundEnd([*deltas, Failure(fault)])
         self._tools[label] = found.tools
+        if found.left_out:
+            self.diagnostics = (*self.diagnostics, note_left_out(label, found))
         return self._list_or_call(deltas, lists[1:])
 
     # Approved calls

@@ -8,13 +8,14 @@ from typing import Any
 import msgspec
 
 from antiphon.core.deltas import Delta, RawItem, RawItemEvent, RawItemStarted
-from antiphon.core.diagnostic import Code, Diagnostic, degraded
+from antiphon.core.diagnostic import Code, Diagnostic, degraded, ignored
 from antiphon.core.filters.gateway_call import GatewayCall
 from antiphon.core.items import Document
 from antiphon.core.mcp.items import CALL, LIST, call_item, failed_result, list_item
 from antiphon.core.mcp.values import McpProblem, McpResult, McpServer, McpToolList
 
 UNREADABLE = "The call was not made: its arguments are not a JSON object."
+_SHOWN_TOOLS = 5
 _INTERRUPTED = "The server was not asked, because the response ended."
 
 
@@ -97,6 +98,17 @@ class ToolCallRequest(ServerCall, frozen=True, kw_only=True):
             arguments="" if result is None else self.arguments,
             result=result,
         )
+
+
+def note_left_out(label: str, found: McpToolList) -> Diagnostic:
+    """Report tools of a server that the model is not offered."""
+    names = ", ".join(map(repr, found.left_out[:_SHOWN_TOOLS]))
+    more = len(found.left_out) - _SHOWN_TOOLS
+    message = (
+        f"Tools of the MCP server {label!r} exceed a limit of the gateway ([mcp]) and are left out:"
+        f" {names}{f' and {more} more' if more > 0 else ''}."
+    )
+    return ignored(Code.TOOL_IGNORED, "tools", message, "mcp")
 
 
 def note_result(call: ToolCallRequest, result: McpResult) -> list[Diagnostic]:

@@ -7,7 +7,7 @@ provider, and only the tools that the request allows are offered.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from msgspec import Struct
 
@@ -15,6 +15,16 @@ from antiphon.core.history.content import mapping, string
 from antiphon.core.mcp.values import McpServer, McpTool
 
 MCP = "mcp"
+
+
+class McpRules(Protocol):
+    """The rules of an operator for the servers that requests name."""
+
+    def find_refusal(self, server: McpServer) -> str:
+        """Say why a server may not be called; empty: it may."""
+
+    def requires_approval(self, server: McpServer) -> bool:
+        """Whether calls need an approval in a request that does not say."""
 
 
 class ToolFilter(Struct, frozen=True):
@@ -111,17 +121,19 @@ def is_read_only(tool: McpTool) -> bool:
     return True in (annotations.get("readOnlyHint"), annotations.get("read_only"))
 
 
-def read_toolset(tool: Mapping[str, Any]) -> McpToolset:
+def read_toolset(tool: Mapping[str, Any], rules: McpRules) -> McpToolset:
     """Read an `mcp` tool whose fields have been validated."""
+    server = McpServer(
+        label=tool["server_label"],
+        url=string(tool.get("server_url")) or "",
+        headers=_read_headers(tool),
+    )
+    default = "always" if rules.requires_approval(server) else "never"
     return McpToolset(
-        server=McpServer(
-            label=tool["server_label"],
-            url=string(tool.get("server_url")) or "",
-            headers=_read_headers(tool),
-        ),
+        server=server,
         description=string(tool.get("server_description")) or "",
         allowed=_read_filter(tool.get("allowed_tools")),
-        approval=_read_approval(tool.get("require_approval")),
+        approval=_read_approval(tool.get("require_approval") or default),
         document=tool,
     )
 
@@ -152,4 +164,4 @@ def _read_approval(value: Any) -> Approval:
         return Approval(
             "filters", _read_filter(given.get("always")), _read_filter(given.get("never"))
         )
-    return Approval("never") if value == "never" else Approval()
+    return Approval("always" if value == "always" else "never")

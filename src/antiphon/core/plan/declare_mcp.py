@@ -13,35 +13,64 @@ from antiphon.core.capabilities import Capabilities
 from antiphon.core.mcp.thread import count_opening_calls, find_approved, find_lists
 from antiphon.core.mcp.toolset import MCP, McpOffer, McpPlan, McpToolset, read_toolset
 from antiphon.core.mcp.values import McpTool
-from antiphon.core.plan.parse_tool import NO_ARGUMENTS, ToolOffer, open_objects
+from antiphon.core.plan.hosted_tools import HostedToolPolicy
+from antiphon.core.plan.parse_tool import NO_ARGUMENTS, ToolOffer, open_objects, tool_ignored
+from antiphon.core.plan.plan import Notes
 from antiphon.core.plan.tool_choice import Selection
 from antiphon.core.plan.tool_registry import ToolRegistry
 from antiphon.errors import InvalidRequest
 
 
 def add_servers(
-    registry: ToolRegistry, items: Sequence[Mapping[str, Any]], capabilities: Capabilities
+    registry: ToolRegistry,
+    items: Sequence[Mapping[str, Any]],
+    capabilities: Capabilities,
+    policy: HostedToolPolicy,
+    notes: Notes,
 ) -> McpPlan | None:
     """Add the tools of the servers to the others, whose names stay what they are; None: the
     request names no server."""
-    if not registry.servers:
+    rules = policy.mcp_rules(capabilities)
+    if not registry.servers or rules is None:
         return None
-    toolsets = [read_toolset(document) for _, document in registry.servers]
     listed = find_lists(items)
-    labels: set[str] = set()
-    for (param, _), toolset in zip(registry.servers, toolsets, strict=True):
-        if toolset.label in labels:
+    toolsets: dict[str, McpToolset] = {}
+    for param, document in registry.servers:
+        toolset = read_toolset(document, rules)
+        if toolset.label in toolsets:
             problem = f"Two MCP servers have the label {toolset.label!r}. Rename one of them."
             raise InvalidRequest(problem, param=f"{param}.server_label")
-        labels.add(toolset.label)
+        if refusal := rules.find_refusal(toolset.server):
+            _refuse(registry, toolset, refusal, param, policy, notes)
+            continue
+        toolsets[toolset.label] = toolset
         _add_server(registry, toolset, listed.get(toolset.label), param, capabilities)
+    found = toolsets.values()
     return McpPlan(
-        toolsets=tuple(toolsets),
-        listed={label: tools for label, tools in listed.items() if label in labels},
-        unlisted=tuple(each for each in toolsets if each.label not in listed),
-        approved=find_approved(items, toolsets),
+        toolsets=tuple(found),
+        listed={label: tools for label, tools in listed.items() if label in toolsets},
+        unlisted=tuple(each for each in found if each.label not in listed),
+        approved=find_approved(items, found),
         calls_made=count_opening_calls(items),
         takes_images="image" in capabilities.inputs,
+    )
+
+
+def _refuse(
+    registry: ToolRegistry,
+    toolset: McpToolset,
+    refusal: str,
+    param: str,
+    policy: HostedToolPolicy,
+    notes: Notes,
+) -> None:
+    """Refuse a server that the operator does not allow, or leave it out."""
+    if policy.refuses(MCP):
+        field = "server_url" if toolset.server.url else "server_label"
+        raise InvalidRequest(refusal, param=f"{param}.{field}", code="unsupported_parameter")
+    notes.append(tool_ignored(MCP, param, f"Tool 'mcp' is ignored: {refusal}"))
+    registry.hosted.append(
+        ToolOffer(type=MCP, name=toolset.label, handling="ignored", document=toolset.document)
     )
 
 

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from antiphon.core.capabilities import Capabilities
-from antiphon.core.mcp.toolset import MCP
+from antiphon.core.mcp.toolset import MCP, McpRules
 from antiphon.errors import InvalidRequest
 
 _DATE = re.compile(r"_20\d{6}$")
@@ -33,12 +33,13 @@ class HostedToolPolicy(Struct, frozen=True):
     unavailable: Literal["refuse", "ignore"] = "refuse"
     optional: frozenset[str] = frozenset()
     """Families of tools that are left out in any case: the client sends them unasked."""
-    runs_mcp: bool = False
-    """The gateway calls MCP servers for models whose provider does not."""
+    mcp: McpRules | None = None
+    """The rules for MCP servers that the gateway calls, for models whose provider does not call
+    them; None: it calls none."""
 
-    def manages_mcp(self, capabilities: Capabilities) -> bool:
-        """Whether the gateway runs the `mcp` tools of a model's requests."""
-        return self.runs_mcp and MCP not in capabilities.hosted_tools
+    def mcp_rules(self, capabilities: Capabilities) -> McpRules | None:
+        """The rules for MCP servers of a model's requests; None: the gateway does not call them."""
+        return None if MCP in capabilities.hosted_tools else self.mcp
 
     def refuses(self, kind: str) -> bool:
         return self.unavailable == "refuse" and family(kind) not in self.optional

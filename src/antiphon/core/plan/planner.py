@@ -287,9 +287,10 @@ def _approvals(
     """The approval requests whose calls were made, or are about to be; None: the gateway runs no
     MCP tools for this request."""
     tools = [tool for tool in request.tools if tool.get("type") == MCP]
-    if not tools or not policy.manages_mcp(capabilities):
+    rules = policy.mcp_rules(capabilities)
+    if not tools or rules is None:
         return None
-    approved = find_approved(items, map(read_toolset, tools))
+    approved = find_approved(items, [read_toolset(tool, rules) for tool in tools])
     return find_calls_made(items) | {each.request_id for each in approved}
 
 

@@ -137,7 +137,7 @@ class ToolRegistry:
             return False
         if origin != "request" or tool.get("connector_id") or tool.get("tunnel_id"):
             return False
-        return self._policy.manages_mcp(self._capabilities)
+        return self._policy.mcp_rules(self._capabilities) is not None
 
     def _refuse_unavailable(self, offer: ToolOffer, param: str) -> None:
         if offer.unavailable and self._policy.refuses(offer.type):

@@ -15,7 +15,7 @@ from functools import wraps
 from typing import Concatenate, ParamSpec
 
 import msgspec
-from msgspec import structs
+from msgspec import Struct, structs
 
 from antiphon.core.client_profile import OTHER, Profile
 from antiphon.core.deltas import (
@@ -41,6 +41,7 @@ from antiphon.core.stream.machine import ResponseMachine
 from antiphon.core.stream.phase import Phase
 from antiphon.core.stream.source import Framer, Source
 from antiphon.core.stream.usage import estimate_usage, usage_estimated
+from antiphon.core.tools.identity import ToolIdentityMap
 from antiphon.core.translation.filters import FilterChain, make_filters
 from antiphon.core.translation.next_step import READING, Calls, Ended, Next, Round
 from antiphon.errors import BridgeError, ResponseTooLarge
@@ -112,6 +113,13 @@ def _collected(
     return collect
 
 
+class Replanned(Struct, frozen=True):
+    """A plan that was made after `open_calls`: what the output of its request is read with."""
+
+    tools: ToolIdentityMap
+    filters: Sequence[DeltaFilter]
+
+
 class Translation:
     """One response over all of its rounds. Streamed: `feed` and `close`. Whole: `feed_whole`."""
 
@@ -175,7 +183,7 @@ class Translation:
     def close(self, events: list[Event]) -> None:
         """End the round: the upstream has closed the stream."""
         self._read(self._reader.close_frames(), events)
-        self._finish_stream(events)
+        self._end_round(events)
 
     @_collected
     def feed_whole(self, events: list[Event], body: bytes) -> None:
@@ -183,7 +191,7 @@ class Translation:
         decoded = self._reader.decode(body)
         self.path.count(decoded)
         self._take(self._reader.filter_whole(decoded), events)
-        self._end_round(events)
+        self._end_round(events, is_whole=True)
 
     def connection_lost(self, fault: ProviderFault) -> list[Event]:
         """End the round: the connection broke."""
@@ -203,11 +211,12 @@ class Translation:
         provider (`stop`), or as cancelled."""
         events += self.start() + self.machine.finish(reason)
 
-    def fail(self, fault: ProviderFault) -> list[Event]:
-        """Fail the response; nothing happens to one that has ended."""
+    def fail(self, fault: ProviderFault | str) -> list[Event]:
+        """Fail the response, with a fault or with a problem of its request; nothing happens
+        to one that has ended."""
         if self.machine.has_ended:
             return []
-        events = self.start() + self.machine.fail(fault)
+        events = self.start() + self.machine.fail(fault, code="invalid_prompt")
         self.note_end()
         return events
 
@@ -229,14 +238,7 @@ class Translation:
                 path.count(deltas)
                 self._take(reader.filter_markup(deltas) if reader.has_markup else deltas, events)
             if decoder.ended:
-                self._finish_stream(events)
-
-    def _finish_stream(self, events: list[Event]) -> None:
-        if self.next is READING and not self.machine.has_ended:
-            last = self._reader.decoder.close()
-            self.path.count(last)
-            self._take(self._reader.finish(last), events)
-        self._end_round(events)
+                self._end_round(events)
 
     def _take(self, deltas: Sequence[Delta], events: list[Event]) -> None:
         """Pass decoded deltas through the filters to the machine."""
@@ -252,8 +254,12 @@ class Translation:
 
     # The end of a round
 
-    def _end_round(self, events: list[Event]) -> None:
+    def _end_round(self, events: list[Event], *, is_whole: bool = False) -> None:
         machine = self.machine
+        if not is_whole and self.next is READING and not machine.has_ended:
+            last = self._reader.decoder.close()
+            self.path.count(last)
+            self._take(self._reader.finish(last), events)
         self.path.follow(None)
         if machine.has_ended or self.next is not READING:
             return
@@ -304,11 +310,6 @@ class Translation:
 
     # Between rounds
 
-    @property
-    def is_first_request(self) -> bool:
-        """Whether the round that has begun is the first one after `open_calls`."""
-        return self.opens_with_calls and self.rounds == 1
-
     @_collected
     def settle_call(self, events: list[Event], outcome: object) -> None:
         """Take the outcome of the first call of the gateway; the next request has its result."""
@@ -327,24 +328,18 @@ class Translation:
         self.rounds += 1
         self.machine.next_round()
 
-    def use_plan(self, plan: Plan, filters: Sequence[DeltaFilter]) -> None:
-        """Use the plan of the first request, after `open_calls`; `filters` are made for it."""
-        self.machine.use_tools(plan.identities)
-        self.path.use_filters(filters)
-        self._chain = FilterChain(filters, self.machine.diagnostics)
-
-    def read_from(self, source: Source) -> None:
-        """Read the output of another attempt at this round: its request is about to be sent."""
+    def read_from(self, source: Source, replanned: Replanned | None = None) -> None:
+        """Read the output of another attempt at this round: its request is about to be sent.
+        `replanned`: it is the first one after `open_calls`, with a plan of its own."""
+        if replanned is not None:
+            self.machine.use_tools(replanned.tools)
+            self.path.use_filters(replanned.filters)
+            self._chain = FilterChain(replanned.filters, self.machine.diagnostics)
         self.path.begin_attempt()
         self.machine.use_provider(source.seal, source.describe)
         self._reader = _StreamReader(source, self._limits)
         if not self.machine.has_ended:
             self.next = READING
-
-    @_collected
-    def reject(self, events: list[Event], message: str) -> None:
-        """Fail the response: with what the gateway knows now, its request cannot be served."""
-        events += self.machine.fail(message, code="invalid_prompt")
 
     @_collected
     def give_up_round(self, events: list[Event], fault: ProviderFault) -> None:

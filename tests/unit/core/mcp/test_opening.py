@@ -70,6 +70,15 @@ def test_servers_are_asked_for_their_tools_one_item_after_the_other() -> None:
     assert subject.wish == GO_ON
 
 
+def test_tools_that_were_left_out_are_reported() -> None:
+    subject = opened(McpPlan(toolsets=(A, B), unlisted=(A, B)))
+    subject.settle(McpToolList(left_out=("huge",)))
+    subject.settle(McpToolList(left_out=tuple("abcdefg")))
+    few, many = subject.take_diagnostics()
+    assert few.message.endswith("left out: 'huge'.")
+    assert many.message.endswith("'e' and 2 more.")
+
+
 def test_a_list_that_fails_fails_the_response() -> None:
     subject = opened(McpPlan(toolsets=(A, B), unlisted=(A, B)))
     problem = McpProblem(type="http_error", message="HTTP 401", code=401)

@@ -15,9 +15,10 @@ from antiphon.core.mcp.thread import (
 )
 from antiphon.core.mcp.toolset import read_toolset
 from antiphon.core.mcp.values import McpProblem, McpResult, McpTool, McpToolList
+from tests.support.mcp.value_servers import ValueRules
 
 Document = dict[str, Any]
-FILES = read_toolset({"type": "mcp", "server_label": "files"})
+FILES = read_toolset({"type": "mcp", "server_label": "files"}, ValueRules())
 REQUEST = approval_request_item("mcpr_1", "files", "read", '{"path": "a"}')
 CALL = call_item("mcp_1", "files", "read", approval_request_id="mcpr_1", result=McpResult(text="b"))
 USER: Document = {"type": "message", "role": "user", "content": "Go on."}

@@ -8,6 +8,7 @@ import pytest
 
 from antiphon.core.mcp.toolset import McpPlan, McpToolset, is_read_only, read_toolset
 from antiphon.core.mcp.values import McpTool
+from tests.support.mcp.value_servers import ValueRules
 
 READ = McpTool(name="read", annotations={"readOnlyHint": True})
 WRITE = McpTool(name="write", annotations={"readOnlyHint": False})
@@ -15,7 +16,7 @@ LISTED = McpTool(name="listed", annotations={"read_only": True})
 
 
 def toolset(**fields: Any) -> McpToolset:
-    return read_toolset({"type": "mcp", "server_label": "files", **fields})
+    return read_toolset({"type": "mcp", "server_label": "files", **fields}, ValueRules())
 
 
 def allowed(**fields: Any) -> list[str]:
@@ -82,6 +83,13 @@ def test_approval_is_needed_unless_the_request_says_otherwise(value: Any) -> Non
 
 def test_approval_may_be_needed_for_no_tool() -> None:
     assert needing_approval("never") == []
+
+
+def test_the_operator_decides_if_the_request_does_not_say() -> None:
+    tool = {"type": "mcp", "server_label": "files"}
+    assert read_toolset(tool, ValueRules(approval=False)).approval.mode == "never"
+    asking = {**tool, "require_approval": "always"}
+    assert read_toolset(asking, ValueRules(approval=False)).approval.mode == "always"
 
 
 def test_approval_may_be_needed_for_some_tools() -> None:

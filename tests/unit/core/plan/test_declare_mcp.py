@@ -22,10 +22,11 @@ from antiphon.core.plan.tool_registry import ToolRegistry
 from antiphon.core.request import Request
 from antiphon.core.tools.declaration import ToolChoice
 from antiphon.errors import InvalidRequest
+from tests.support.mcp.value_servers import ValueRules
 from tests.support.plans import make_plan
 
 Document = dict[str, Any]
-MANAGED = HostedToolPolicy(runs_mcp=True)
+MANAGED = HostedToolPolicy(mcp=ValueRules())
 USER: Document = {"type": "message", "role": "user", "content": "Hello?"}
 CLOSED = {"type": "object", "properties": {}, "additionalProperties": False}
 READ: Document = {"type": "function", "name": "read", "parameters": {"type": "object"}}
@@ -84,7 +85,8 @@ def calls(steps: tuple[Step, ...]) -> list[tuple[str, ...]]:
 def test_a_request_without_servers_has_no_plan_for_them() -> None:
     assert plan(tools=()).mcp is None
     assert plan(tools=(READ,)).mcp is None
-    assert add_servers(ToolRegistry(Capabilities(), []), [], Capabilities()) is None
+    registry = ToolRegistry(Capabilities(), [])
+    assert add_servers(registry, [], Capabilities(), MANAGED, []) is None
 
 
 def test_a_server_that_the_thread_does_not_list_has_to_be_asked() -> None:
@@ -192,12 +194,29 @@ def test_a_server_in_a_namespace_or_the_input_is_none() -> None:
 
 def test_a_search_of_the_provider_is_dropped_beside_tools_of_servers_too() -> None:
     capabilities = Capabilities(web_search="native", search_beside_tools=False)
-    policy = HostedToolPolicy("ignore", runs_mcp=True)
+    policy = HostedToolPolicy("ignore", mcp=ValueRules())
     tools: tuple[Document, ...] = (server(), {"type": "web_search"})
     assert plan(tools=tools, policy=policy, capabilities=capabilities).native_tools != ()
     found = plan(listing("weather"), tools=tools, policy=policy, capabilities=capabilities)
     assert found.native_tools == ()
     assert declared(found) == ["sky__weather"]
+
+
+def test_a_server_that_the_operator_does_not_allow_is_refused() -> None:
+    with pytest.raises(InvalidRequest, match="cannot be called") as error:
+        plan(tools=(READ, server("refused")))
+    assert error.value.param == "tools[1].server_label"
+    with pytest.raises(InvalidRequest) as error:
+        plan(tools=(server("refused", server_url="https://a.example"),))
+    assert error.value.param == "tools[0].server_url"
+
+
+def test_a_server_that_is_not_allowed_may_be_left_out() -> None:
+    policy = HostedToolPolicy("ignore", mcp=ValueRules())
+    found = plan(listing("weather"), tools=(server("refused"), server()), policy=policy)
+    assert declared(found) == ["sky__weather"]
+    assert [each.code for each in found.diagnostics] == ["tool.ignored"]
+    assert found.used.unused == (server("refused"),)
 
 
 # --- tool_choice ----------------------------------------------------------------------------------
@@ -273,6 +292,18 @@ def test_calls_one_after_the_other_are_parallel() -> None:
         ("call", "mcp_3"),
         ("result", "mcp_3"),
     ]
+
+
+def test_calls_of_the_client_beside_them_are_parallel_too() -> None:
+    own = [
+        {"type": "function_call", "call_id": call_id, "name": "read", "arguments": "{}"}
+        for call_id in ("call_1", "call_2")
+    ]
+    results = [
+        {"type": "function_call_output", "call_id": call["call_id"], "output": "x"} for call in own
+    ]
+    found = plan(listing("weather"), made("mcp_1"), *own, *results, tools=(server(), READ))
+    assert [each[0] for each in calls(found.history)] == ["call"] * 3 + ["result"] * 3
 
 
 def test_an_approved_call_is_wanted_and_not_in_the_history_yet() -> None:

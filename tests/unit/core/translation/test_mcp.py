@@ -18,7 +18,7 @@ from antiphon.core.structured_output.contract import OutputContract
 from antiphon.core.tools.identity import ToolIdentity, ToolIdentityMap
 from antiphon.core.translation.filters import FilterChain, make_filters
 from antiphon.core.translation.next_step import Calls, Ended, Round
-from antiphon.core.translation.translation import Translation, make_translation
+from antiphon.core.translation.translation import Replanned, Translation, make_translation
 from tests.support.machines import (
     NOW,
     Document,
@@ -69,9 +69,8 @@ def checked(events: Sequence[Event]) -> list[Document]:
     return seen
 
 
-def begins_first_request(translation: Translation) -> bool:
-    translation.begin_round()
-    return translation.is_first_request
+def replanned() -> Replanned:
+    return Replanned(TOOLS, make_filters(plan(OFFERED), OTHER, counting_ids()))
 
 
 def test_a_response_opens_with_the_list_of_tools() -> None:
@@ -89,13 +88,11 @@ def test_a_response_opens_with_the_list_of_tools() -> None:
     assert isinstance(translation.next, Round)
     assert [item["type"] for item in translation.next.items] == ["mcp_list_tools"]
     assert translation.next.is_required
-    first = begins_first_request(translation)
-    begun = plan(OFFERED)
-    translation.use_plan(begun, make_filters(begun, OTHER, counting_ids()))
-    translation.read_from(source(*CALL))
+    translation.begin_round()
+    translation.read_from(source(*CALL), replanned())
     events += read(translation, 2)
     events += translation.settle_call(McpResult(text="Sunny."))
-    assert (first, begins_first_request(translation)) == (True, False)
+    translation.begin_round()
     translation.read_from(source(Text("It is sunny."), Finish("stop")))
     events += read(translation, 2)
     output = checked(events)[-1]["response"]["output"]
@@ -107,9 +104,8 @@ def test_tools_that_become_known_later_are_the_clients_too() -> None:
     translation = translation_of(UNLISTED)
     events = translation.open_calls() + translation.settle_call(LISTED)
     translation.begin_round()
-    begun = plan(OFFERED)
-    translation.use_plan(begun, make_filters(begun, OTHER, counting_ids()))
-    translation.read_from(source(ToolCall(0, "call_1", "own", "{}"), Finish("tool_calls")))
+    own = source(ToolCall(0, "call_1", "own", "{}"), Finish("tool_calls"))
+    translation.read_from(own, replanned())
     events += read(translation, 2)
     assert checked(events)[-1]["response"]["output"][1]["name"] == "own"
 
@@ -132,7 +128,7 @@ def test_a_list_that_fails_ends_the_response() -> None:
 def test_a_request_that_cannot_be_served_with_the_tools_fails() -> None:
     translation = translation_of(UNLISTED)
     events = translation.open_calls() + translation.settle_call(LISTED)
-    events += translation.reject("At most 1 tool.")
+    events += translation.fail("At most 1 tool.")
     error = checked(events)[-1]["response"]["error"]
     assert error == {"code": "invalid_prompt", "message": "At most 1 tool."}
 

@@ -33,10 +33,25 @@ def sunny(arguments: Mapping[str, Any]) -> McpResult:
     return McpResult(text=f"Sunny in {arguments.get('city')}.")
 
 
-class ValueServers:
-    """Servers by label, and all that they were asked."""
+class ValueRules:
+    """Rules that allow every server but `refused`."""
+
+    def __init__(self, *, approval: bool = True) -> None:
+        """`approval`: whether calls need one in requests that do not say."""
+        self._approval = approval
+
+    def find_refusal(self, server: McpServer) -> str:
+        return "MCP server 'refused' cannot be called." if server.label == "refused" else ""
+
+    def requires_approval(self, server: McpServer) -> bool:
+        return self._approval
+
+
+class ValueServers(ValueRules):
+    """Servers by label, and all that they were asked: the client of a gateway, and its sessions."""
 
     def __init__(self, **lists: McpToolList) -> None:
+        super().__init__()
         self.lists = lists
         self.tools: dict[tuple[str, str], Respond] = {}
         self.asked: list[tuple[str, ...]] = []
@@ -46,17 +61,29 @@ class ValueServers:
         """Tools that never return."""
         self.begun = asyncio.Event()
         """Set when a tool that never returns was called."""
+        self.interrupted: list[str] = []
+        """Tools that never returned, and whose calls were cancelled."""
+        self.listing = asyncio.Event()
+        """Cleared: lists wait until it is set."""
+        self.listing.set()
+
+    def open_sessions(self) -> ValueServers:
+        return self
 
     async def list_tools(self, server: McpServer) -> McpToolList:
         self.asked.append(("list", server.label))
         self.servers.append(server)
+        await self.listing.wait()
         return self.lists[server.label]
 
     async def call(self, server: McpServer, tool: str, arguments: Mapping[str, Any]) -> McpResult:
         self.asked.append(("call", server.label, tool))
         if tool in self.blocked:
             self.begun.set()
-            await asyncio.Event().wait()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                self.interrupted.append(tool)
         return self.tools.get((server.label, tool), sunny)(arguments)
 
     async def close(self) -> None:
@@ -70,5 +97,5 @@ def weather_server(*others: McpTool) -> ValueServers:
 
 def use_servers(engine: Engine, servers: ValueServers) -> None:
     """Let the requests of an engine use these servers."""
-    engine.services = dataclasses.replace(engine.services, mcp=lambda: servers)
+    engine.services = dataclasses.replace(engine.services, mcp=servers)
     engine.preparer = Preparer(engine.router, engine.services)
