@@ -77,6 +77,7 @@ class ServerSession:
         self._closing = asyncio.Event()
         self._is_sse = False
         self._task = asyncio.create_task(self._hold(), name="mcp session")
+        self._task.add_done_callback(self._settle)
 
     @property
     def is_usable(self) -> bool:
@@ -176,15 +177,14 @@ class ServerSession:
 
     # The task that holds the session
 
-    async def _hold(self) -> None:
-        problem: McpProblem = CLOSED
-        try:
-            problem = await self._hold_streamable()
-        finally:
-            if not self._opened.done():
-                self._opened.set_result(problem)
+    def _settle(self, task: asyncio.Task[McpProblem]) -> None:
+        """Tell those who wait for the session that there will be none; the task may have been
+        cancelled before it began."""
+        if not self._opened.done():
+            self._opened.set_result(CLOSED if task.cancelled() else task.result())
 
-    async def _hold_streamable(self) -> McpProblem:
+    async def _hold(self) -> McpProblem:
+        """Hold the session until it is closed; return why it ended, or was not opened."""
         problem, status = await self._hold_open(self._connector.open_streamable, "auto")
         if self._opened.done() or status not in _REFUSES_STREAMABLE:
             return problem
