@@ -63,7 +63,7 @@ async def test_a_model_calls_a_configured_server(
 async def test_every_call_ends_in_a_response(tmp_path: Path, stream: bool, tool: str) -> None:
     arguments = '{"size": 9000000}' if tool == "large" else "{}"
     with serve_tools() as server:
-        mcp = configure(server.url, idle_timeout_s=0.3)
+        mcp = configure(server.url, idle_timeout_s=1.5 if tool == "wait" else 60)
         async with rounds_gateway(tmp_path, call(tool, arguments), ANSWER, mcp=mcp) as setup:
             answer = await setup.post_request(stream=stream, tools=[TESTS])
     assert answer.response["status"] == "completed"
