@@ -33,6 +33,7 @@ from antiphon.store.trace.rows import (
     TraceFinish,
     TraceRequest,
     TraceRow,
+    TraceServerCall,
     TraceSkip,
     TraceStream,
     TraceUsage,
@@ -199,8 +200,19 @@ class RunTrace:
             self.payloads.failed[self._progress.attempts[-1].number] = taken
 
     def add_server_call(self, call: ServerCallReport) -> None:
-        """Keep the report of a call of an MCP server."""
+        """Record a call of an MCP server that has ended."""
         self._progress.server_calls.append(call)
+        self._tracer.record(
+            TraceServerCall(
+                request_id=self.facts["request_id"],
+                server=call.server,
+                tool=call.tool,
+                item_id=call.item_id,
+                error=call.error,
+                result_bytes=call.result_bytes,
+                duration_ms=round(call.duration_ms),
+            )
+        )
 
     def begin_round(self) -> None:
         """Keep what the provider sent so far; a further round begins."""

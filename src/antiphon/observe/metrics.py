@@ -26,6 +26,7 @@ _LATENCY_S = (0.05, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60, 120, 300)
 _STORE_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5)
 _NO_CODE = "none"  # of a run that could not be entered
 _TARGET = ("provider", "model")
+_SERVER = ("server", "operation", "error")
 _SENDER = ("client", *_TARGET)
 _Sender: TypeAlias = tuple[str, str, str]
 """Client, provider and model, as they are labels."""
@@ -59,6 +60,10 @@ class Metrics:
         )
         self._attempts = self._counter(
             "attempts", "Attempts at providers, by the fault that ended them.", *_TARGET, "fault"
+        )
+        self._servers = LabelValues()
+        self._server_calls = self._histogram(
+            "mcp_call_seconds", "Calls of MCP servers, by their error.", _LATENCY_S, *_SERVER
         )
         self._first_event = self._histogram(
             "first_event_seconds", "Time to the first event of a response.", _LATENCY_S, *_TARGET
@@ -94,6 +99,7 @@ class Metrics:
             target = provider, self._models.bound(model)
             self._count_requests((self._clients.bound(client), *target), requests)
             self._observe_times(target, requests)
+            self._observe_server_calls(requests)
         for (provider, model, fault), number in attempts.items():
             self._attempts.labels(provider, self._models.bound(model), fault).inc(number)
 
@@ -126,6 +132,12 @@ class Metrics:
         _observe(self._first_event, target, (request.first_event_ms for request in requests))
         _observe(self._store, ("load",), (request.load_ms for request in requests))
         _observe(self._store, ("save",), (request.save_ms for request in requests))
+
+    def _observe_server_calls(self, requests: Sequence[RunReport]) -> None:
+        for call in (call for request in requests for call in request.server_calls):
+            operation = "list" if call.tool is None else "call"
+            labels = self._servers.bound(call.server), operation, call.error or "none"
+            self._server_calls.labels(*labels).observe(call.duration_ms / 1000)
 
     def set_gauges(self, values: GaugeValues) -> None:
         """Set the gauges to what was read just now."""
