@@ -10,17 +10,14 @@ Nothing is raised for what a server does: a request returns a `Failure`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import Any, Literal, TypeAlias
 
-import httpx2
 import mcp_types as protocol
 from mcp.client.client import Client
 from mcp.client.session import ClientSession, IncomingMessage
-from mcp.client.sse import sse_client
-from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 from msgspec import Struct
 from pydantic import TypeAdapter
@@ -28,6 +25,7 @@ from pydantic import TypeAdapter
 from antiphon.config import McpConfig
 from antiphon.core.mcp.values import McpProblem, McpResult
 from antiphon.mcp.addresses import Network
+from antiphon.mcp.connector import Connector
 from antiphon.mcp.content import ReadTools, read_result, read_tools
 from antiphon.mcp.exchange import (
     Deadline,
@@ -38,14 +36,11 @@ from antiphon.mcp.exchange import (
 from antiphon.mcp.policy import Endpoint
 from antiphon.mcp.problems import CLOSED, http_problem, protocol_problem, unreadable_problem
 from antiphon.mcp.urls import Location
-from antiphon.mcp.wire import CheckedTransport
 
 _CLOSE_S = 2.0
 _MAX_PAGES = 100
 _REFUSES_STREAMABLE = frozenset({400, 404, 405, 406, 415, 422, 501})
 _DEAD = "Connection closed"  # how the package says that a session has ended
-_WIRE_FACTOR = 4
-_WIRE_BYTES = 64 * 1024
 _CLIENT = protocol.Implementation(name="antiphon", version="1")
 _CALL_RESULT: TypeAdapter[protocol.CallToolResult | protocol.InputRequiredResult]
 _CALL_RESULT = TypeAdapter(protocol.CallToolResult | protocol.InputRequiredResult)
@@ -76,12 +71,13 @@ class ServerSession:
         silence_sessions()
         self._endpoint = endpoint
         self._config = config
-        self._make_transport = partial(CheckedTransport, endpoint, admits, network)
+        self._connector = Connector(endpoint, config, admits, network)
         self._on_list_changed = on_list_changed
         self._opened: asyncio.Future[ClientSession | McpProblem] = asyncio.Future()
         self._closing = asyncio.Event()
         self._is_sse = False
         self._task = asyncio.create_task(self._hold(), name="mcp session")
+        self._task.add_done_callback(self._settle)
 
     @property
     def is_usable(self) -> bool:
@@ -181,20 +177,19 @@ class ServerSession:
 
     # The task that holds the session
 
-    async def _hold(self) -> None:
-        problem: McpProblem = CLOSED
-        try:
-            problem = await self._hold_streamable()
-        finally:
-            if not self._opened.done():
-                self._opened.set_result(problem)
+    def _settle(self, task: asyncio.Task[McpProblem]) -> None:
+        """Tell those who wait for the session that there will be none; the task may have been
+        cancelled before it began."""
+        if not self._opened.done():
+            self._opened.set_result(CLOSED if task.cancelled() else task.result())
 
-    async def _hold_streamable(self) -> McpProblem:
-        problem, status = await self._hold_open(self._connect_streamable, "auto")
+    async def _hold(self) -> McpProblem:
+        """Hold the session until it is closed; return why it ended, or was not opened."""
+        problem, status = await self._hold_open(self._connector.open_streamable, "auto")
         if self._opened.done() or status not in _REFUSES_STREAMABLE:
             return problem
         self._is_sse = True
-        found, status = await self._hold_open(self._connect_sse, "legacy")
+        found, status = await self._hold_open(self._connector.open_sse, "legacy")
         return problem if status in _REFUSES_STREAMABLE else found
 
     async def _hold_open(
@@ -231,43 +226,6 @@ class ServerSession:
             client_info=_CLIENT,
             cache=None,
             message_handler=self._handle_message,
-        )
-
-    def _connect_streamable(self) -> AbstractAsyncContextManager[Any]:
-        http = self._make_http(notes_streams=False)
-        return _open_streamable(http, self._endpoint.location.url, self._max_bytes)
-
-    def _connect_sse(self) -> AbstractAsyncContextManager[Any]:
-        return sse_client(
-            self._endpoint.location.url,
-            httpx_client_factory=self._make_sse_http,
-        )
-
-    def _make_sse_http(
-        self,
-        headers: dict[str, str] | None = None,
-        timeout: httpx2.Timeout | None = None,
-        auth: httpx2.Auth | None = None,
-    ) -> httpx2.AsyncClient:
-        """In the form of the package, whose own settings are not used."""
-        return self._make_http(notes_streams=True)
-
-    @property
-    def _max_bytes(self) -> int:
-        """Bytes of one reply: a result is sent as JSON, with escapes, and often twice."""
-        config = self._config
-        return _WIRE_FACTOR * max(config.max_result_bytes, config.max_list_bytes) + _WIRE_BYTES
-
-    def _make_http(self, *, notes_streams: bool) -> httpx2.AsyncClient:
-        return httpx2.AsyncClient(
-            transport=self._make_transport(self._max_bytes, notes_streams=notes_streams),
-            headers={
-                "user-agent": "antiphon",
-                "accept-encoding": "identity",
-                **self._endpoint.headers,
-            },
-            timeout=httpx2.Timeout(None, connect=self._config.connect_timeout_s),
-            trust_env=False,
         )
 
     async def _handle_message(self, message: IncomingMessage) -> None:
@@ -309,12 +267,3 @@ def _find_cause(error: Exception) -> Exception:
     while isinstance(error, ExceptionGroup):
         error = error.exceptions[0]
     return error
-
-
-@asynccontextmanager
-async def _open_streamable(
-    http: httpx2.AsyncClient, url: str, max_bytes: int
-) -> AsyncIterator[Any]:
-    transport = streamable_http_client(url, http_client=http, max_sse_event_size=max_bytes)
-    async with http, transport as streams:
-        yield streams

@@ -12,6 +12,7 @@ PINS = Path(__file__).parents[2] / "clients"
 CLIENTS = PINS.parents[1] / ".clients"
 NODE = CLIENTS / "node"
 NODE22 = CLIENTS / "node22"
+MCP = CLIENTS / "mcp"
 PYTHON = CLIENTS / "python"
 
 

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 import anyio
 import uvicorn
@@ -20,6 +20,7 @@ from mcp.server.mcpserver import Context, Image, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp_types import EmbeddedResource, ResourceLink, TextContent, TextResourceContents
+from pydantic import Field
 from starlette.applications import Starlette
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -95,6 +96,12 @@ def _add_plain_tools(server: MCPServer) -> None:
     @server.tool()
     def large(size: int) -> str:
         return "x" * size
+
+    @server.tool()
+    def regional(
+        region: Annotated[str, Field(json_schema_extra={"x-mcp-header": "Region"})],
+    ) -> str:
+        return f"in {region}"
 
     @server.tool()
     def authorization(context: Context) -> str:

@@ -12,10 +12,10 @@ import pytest
 
 from antiphon.config import McpConfig
 from antiphon.core.mcp.values import McpProblem, McpServer
-from antiphon.mcp.addresses import Network
+from antiphon.mcp.addresses import NETWORK, Network
 from antiphon.mcp.content import ReadTools
 from antiphon.mcp.policy import Policy
-from antiphon.mcp.session import ServerSession
+from antiphon.mcp.session import Failure, ServerSession
 from tests.support.mcp.raw_servers import Request, http, raw_server, result, session_of
 from tests.support.mcp.sessions import SERVER, configure, open_sessions
 from tests.support.tls import make_contexts
@@ -62,6 +62,17 @@ async def test_a_session_is_opened_and_closed_by_its_own_task() -> None:
         session.begin_close()
         await session.wait_closed()
         assert [task for task in asyncio.all_tasks() if task.get_name() == "mcp session"] == []
+
+
+async def test_a_session_that_is_closed_before_it_is_opened_fails_its_requests() -> None:
+    config = configure("http://127.0.0.1:1/mcp")
+    endpoint = Policy(config).find_endpoint(SERVER)
+    assert not isinstance(endpoint, McpProblem)
+    session = ServerSession(endpoint, config, lambda _: True, NETWORK, lambda: None)
+    session.begin_close()
+    failure = await session.call("a", {})
+    assert isinstance(failure, Failure)
+    assert failure.problem.message == "The call was cancelled: the response has ended."
 
 
 async def test_a_server_that_is_not_there_is_a_problem() -> None:

@@ -62,6 +62,12 @@ async def test_an_error_of_a_tool_is_a_result_for_the_model(server: ToolsServer)
         assert result.problem is None
 
 
+async def test_a_call_with_arguments_in_headers_needs_no_list_before(server: ToolsServer) -> None:
+    async with open_sessions(configure(server.url)) as sessions:
+        result = await sessions.call(SERVER, "regional", {"region": "north"})
+        assert result.text == "in north"
+
+
 async def test_parallel_calls_share_one_session(legacy: ToolsServer) -> None:
     async with open_sessions(configure(legacy.url)) as sessions:
         names = [f"n{number}" for number in range(8)]
