@@ -94,12 +94,11 @@ def read_items(
         kind = _item_type(item)
         reader.begin_item(position, param, kind)
         found = _ITEMS.get(kind, _read_unknown)(mapping(item), reader)
-        is_call = bool(found) and isinstance(found[0], ToolCallStep)
-        if joins and is_call:
+        if joins and found and isinstance(found[0], ToolCallStep):
             tool_item.join_calls(steps, found)
-        else:
-            steps.extend(found)
-        joins = is_call and support.approvals is not None and (joins or kind == "mcp_call")
+            continue
+        steps.extend(found)
+        joins = kind == "mcp_call" and support.approvals is not None
     return tuple(steps), tuple(reader.diagnostics)
 
 

@@ -32,7 +32,6 @@ from antiphon.core.faults.fault import ProviderFault, blocked_fault, internal_fa
 from antiphon.core.filters.filter import BYPASS, DeltaFilter
 from antiphon.core.filters.markup import filter_whole_answer, make_markup_filters, pass_deltas
 from antiphon.core.items import ReasoningItem
-from antiphon.core.mcp.opening import McpOpening
 from antiphon.core.plan.measure_input import measure_input
 from antiphon.core.plan.plan import Plan
 from antiphon.core.response import Response
@@ -80,7 +79,8 @@ def make_translation(
         earlier_usage=None if plan.compacted is None else plan.compacted.usage,
     )
     filters = make_filters(plan, profile, new_id, reminders=reminders)
-    return Translation(machine, source, filters, limits=limits)
+    opens_with_calls = plan.mcp is not None and plan.mcp.needs_opening
+    return Translation(machine, source, filters, limits=limits, opens_with_calls=opens_with_calls)
 
 
 _Given = ParamSpec("_Given")
@@ -130,6 +130,7 @@ class Translation:
         filters: Sequence[DeltaFilter] = (),
         *,
         limits: ResponseLimits = DEFAULT_LIMITS,
+        opens_with_calls: bool = False,
     ) -> None:
         """`machine` seals and describes as `source` does."""
         self.machine = machine
@@ -139,7 +140,7 @@ class Translation:
         """Number of further rounds begun: 0 in the first."""
         self.frame_count = 0
         """Frames received so far. Bytes may come without any: comments keep a line alive."""
-        self.opens_with_calls = any(isinstance(each, McpOpening) for each in filters)
+        self.opens_with_calls = opens_with_calls
         """The gateway makes calls before the first request: `open_calls` begins the response."""
         self.path = DeltaPath(machine, filters, limits)
         self._limits = limits
