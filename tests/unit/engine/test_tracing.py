@@ -81,7 +81,7 @@ class Recorder:
         config = TraceConfig(path=str(self._path), payloads=payloads)
         runtime = Runtime(now_ms=lambda: NOW_MS)
         self._tracer = open_tracer(config, path, runtime, Redactor(["sk-secret"]))
-        self.accounting = Accounting(on_queued=lambda: None)
+        self.accounting = Accounting(queue_observers=[lambda: None])
         clock = chain([100.0], repeat(100.0126)).__next__
         self.trace = RunTrace(self._tracer, FACTS, clock, self.accounting)
         self.trace.start_clock()
@@ -322,7 +322,7 @@ async def test_without_limits_every_request_is_admitted_and_nothing_is_queued() 
 
 def test_the_queue_of_ended_requests_asks_once_to_be_written() -> None:
     calls: list[None] = []
-    accounting = Accounting(on_queued=lambda: calls.append(None))
+    accounting = Accounting(queue_observers=[lambda: calls.append(None)])
     for _ in range(3):
         RunTrace(Tracer(None, lambda: 0), FACTS, lambda: 0.0, accounting).abort()
     assert (len(calls), len(accounting.ended)) == (1, 3)

@@ -84,8 +84,9 @@ def make_summary_table(summaries: Sequence[TraceSummary]) -> Table:
 
 
 def _format_reason(summary: TraceSummary) -> Text:
-    """The code of a failure, and below it what the client was told."""
-    lines = [(summary.code or "", "red"), (summary.message or "", "dim")]
+    """The code of a failure, and below it the first sentence of the message that the client got."""
+    sentence, end, _ = (summary.message or "").partition(". ")
+    lines = [(summary.code or "", "red"), (sentence + end.strip(), "dim")]
     return Text("\n").join(Text(text, style=style) for text, style in lines if text)
 
 

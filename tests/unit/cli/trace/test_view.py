@@ -58,6 +58,19 @@ def test_a_row_of_the_table_is_a_request_with_status_tokens_and_duration() -> No
     assert completed == "11-14 22:13:20 …req_1 - gpt-5.5 lab completed 1,200 → 34 9,999 ms"
 
 
+def test_a_row_of_a_failure_has_its_code_and_the_first_sentence_of_its_message() -> None:
+    failed = TraceSummary(
+        request=request("req_1"),
+        finish=TraceFinish(request_id="req_1", status="rejected", duration_ms=0),
+        code="not_found",
+        message="No route for POST /v2. This gateway serves POST /v1/responses.",
+    )
+    header, _, row, *below = render(make_summary_table([failed]))
+    assert header.endswith("why")
+    assert row.endswith("not_found")
+    assert " ".join(below) == "No route for POST /v2."
+
+
 def test_a_summary_document_has_null_for_values_that_are_not_known_yet() -> None:
     document = make_summary_document(RUNNING)
     assert document["at"] == "2023-11-14T22:13:20.000+00:00"
