@@ -5,6 +5,8 @@ BIN := .venv/bin
 install = { $(PYTHON) -m pip --python $(1)/bin/python install --disable-pip-version-check --progress-bar off $(2) \
 	|| touch $(1)/failed; } | while read -r verb rest; do case "$$verb" in \
 	Collecting | Downloading | Installing) echo "  $$verb $$rest" ;; esac; done; ! rm $(1)/failed 2> /dev/null
+# What pytest gets: ARGS, and the directory if ARGS names no path of its own.
+among = $(if $(filter tests/%,$(ARGS)),,$(1)) $(ARGS)
 # Refuses a Python that is missing or too old, or has no pip, before anything is created or downloaded.
 GOAL := $(firstword $(MAKECMDGOALS))
 require_python = $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2> /dev/null || { \
@@ -39,16 +41,17 @@ check: .venv/dev ## format, lint, types, every test, and 100 % branch coverage o
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	MYPYPATH=bench $(BIN)/mypy bench/*.py # programs that import each other by name
 	$(BIN)/pytest -q -n auto $(SEEDED) --cov --cov-report= $(PURE_TESTS)
 	$(BIN)/coverage report --include='$(PURE)' --fail-under=100
 	$(BIN)/pytest -q -n auto $(SEEDED) $(PURE_TESTS:%=--ignore=%)
 clients: .venv/dev ## test real clients with the gateway (needs Node 20 with npm; ARGS="…" is passed to pytest)
 	@$(PYTHON) -m tests.support.clients.install
-	ANTIPHON_CLIENTS=1 $(BIN)/pytest -q -n auto tests/clients $(ARGS)
+	ANTIPHON_CLIENTS=1 $(BIN)/pytest -q -n auto $(call among,tests/clients)
 page: .venv/dev ## test the page at /ui in Chromium (installs Debian's package; needs Node 20 with npm for Codex; ARGS="…" is passed to pytest)
 	@$(BIN)/python -m tests.support.pages.install
 	@$(PYTHON) -m tests.support.clients.install node
-	ANTIPHON_PAGE=1 $(BIN)/pytest -q -n 2 tests/page $(ARGS)
+	ANTIPHON_PAGE=1 $(BIN)/pytest -q -n 2 $(call among,tests/page)
 images: .venv/dev ## take the pictures of the page in docs/images
 	@$(BIN)/python -m tests.support.pages.install
 	@$(BIN)/python -m tests.support.pages.images docs/images
@@ -59,14 +62,17 @@ wheel: ## build the package as dist/antiphon-VERSION-py3-none-any.whl
 installed: .venv/dev wheel ## test the wheel in a new virtual environment (ARGS="…" is passed to pytest)
 	@$(PYTHON) -m venv --clear --without-pip dist/installed
 	@$(call install,dist/installed,dist/*.whl)
-	ANTIPHON_INSTALLED=dist/installed $(BIN)/pytest -q -n0 tests/installed $(ARGS)
+	ANTIPHON_INSTALLED=dist/installed $(BIN)/pytest -q -n0 $(call among,tests/installed)
 docs: .venv/dev ## build the documentation site in dist/site; a dead link or another warning is an error
 	@rm -rf dist/pages && mkdir -p dist/pages/bench
 	@cp -R README.md CONTRIBUTING.md CHANGELOG.md LICENSE docs examples deploy dist/pages
 	@cp -R bench/results dist/pages/bench
 	@# The first page of the site is docs/landing.md; its links are those of the directory docs.
 	@sed 's#](\([a-z]\)#](docs/\1#g' docs/landing.md > dist/pages/README.md && rm dist/pages/docs/landing.md
+	@# llms.txt is the index for language models; it names the pages as they were written.
+	@mv dist/pages/docs/llms.txt dist/pages
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	@cd dist/pages && find . -name '*.md' | tar -cf - -T - | tar -xf - -C ../site
 	@echo "dist/site/index.html"
 redis: .venv/dev ## test processes that share a Redis (installs the Debian package redis-server if it is missing)
 	@command -v redis-server >/dev/null || apt-get install -qq -y redis-server

@@ -20,6 +20,7 @@ import uvloop
 
 from antiphon.store.run_log import FIRST_TOKEN, RunStart
 from antiphon.store.store import Store, Turn
+from antiphon.store.turn import encode_response_object
 from antiphon.store.url import open_store
 from tests.support.postgres import run_server
 
@@ -36,6 +37,7 @@ def make_turn(number: int) -> Turn:
         "status": "completed",
         "content": [{"type": "output_text", "text": text, "annotations": []}],
     }
+    response = {"id": id, "object": "response", "status": "completed", "output": [answer]}
     return Turn(
         id=id,
         created_at=1_700_000_000,
@@ -44,7 +46,7 @@ def make_turn(number: int) -> Turn:
         provider="provider",
         input=(question,),
         output=(answer,),
-        response={"id": id, "object": "response", "status": "completed", "output": [answer]},
+        encoded=encode_response_object(response, [answer]),
     )
 
 

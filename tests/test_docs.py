@@ -44,6 +44,7 @@ from antiphon.core.web_search import filter as web_search
 from antiphon.engine.media import image_description
 from antiphon.engine.routing import make_router
 from antiphon.providers.registry import SPECS, build_providers
+from antiphon.server.routes import EXACT, TEMPLATES
 from antiphon.stages.pipeline import build_pipeline
 from tests.support.request_path import MODELS, count_request_path
 from tests.support.tables import table
@@ -222,7 +223,7 @@ def test_the_table_of_filters_has_every_filter() -> None:
 
 def test_a_request_touches_no_more_than_the_page_states(tmp_path: Path) -> None:
     """How often the network is read depends on timing: a few switches more are the same figure."""
-    row = r"^\| .*, now \| (\d+) \| (\d+) \| (\d+) \|$"
+    row = r"^\| (?:a provider on a socket|the built-in `echo`) \| (\d+) \| (\d+) \| (\d+) \|$"
     rows = re.findall(row, ARCHITECTURE, re.MULTILINE)
     for model, (files, switches, classes) in zip(MODELS, rows, strict=True):
         path = asyncio.run(count_request_path(tmp_path, model))
@@ -255,9 +256,37 @@ def test_a_limit_on_a_page_is_the_one_in_the_code(page: str, text: str) -> None:
 def test_every_log_entry_is_documented() -> None:
     source = "".join(path.read_text(encoding="utf-8") for path in SOURCE.rglob("*.py"))
     entries = set(re.findall(r'Entry\(\s*"([\w.]+)"', source))
-    documented = set(re.findall(r"`([a-z]+\.[a-z_]+)`", (DOCS / "operating.md").read_text("utf-8")))
+    documented = set(re.findall(r"`([a-z]+\.[a-z_]+)`", (DOCS / "log.md").read_text("utf-8")))
     assert entries
     assert entries - documented == set()
+
+
+def test_every_path_is_documented_with_its_methods() -> None:
+    rows = re.findall(r"^\| `([A-Z, ]+) (/[^` ]+)`", (DOCS / "paths.md").read_text("utf-8"), re.M)
+    listed = {(method, path) for methods, path in rows for method in methods.split(", ")}
+    served = {
+        (method, re.sub(r"\{\w*?(\w+?)(_id)?(:path)?\}", r"{\1}", path))
+        for path, route in {**EXACT, **TEMPLATES}.items()
+        for method in route.methods
+        if method != "HEAD"
+    }
+    assert listed == served
+
+
+# --- the index for language models ----------------------------------------------------------------
+
+
+def test_the_index_for_language_models_has_every_page_of_the_site() -> None:
+    """In the form of llmstxt.org: a title, a summary, and lists of links with a description."""
+    index = (DOCS / "llms.txt").read_text(encoding="utf-8")
+    title, summary, *_ = [line for line in index.splitlines() if line]
+    assert title == "# Antiphon"
+    assert summary.startswith("> ")
+    linked = re.findall(r"^- \[[^\]]+\]\(([^)]+)\): \S", index, re.MULTILINE)
+    navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").split("\nnav:")[1]
+    pages = re.findall(r": (\S+\.md)$", navigation, re.MULTILINE)
+    assert sorted(linked) == sorted(pages)
+    assert len(index.splitlines()) < 100
 
 
 # --- decisions ------------------------------------------------------------------------------------

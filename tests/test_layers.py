@@ -68,6 +68,9 @@ PROVIDER = re.compile(
     re.IGNORECASE,
 )
 
+FORMATLESS = {"framing", "core", "search", "stages", "store", "engine", "runs", "observe"}
+CLIENT_FORMATS = {"responses", "messages", "chat"}
+
 METAPHORS = set(
     """
     air desk desks errand errands gear gears heard journey journeys lesson lessons rim shelf shelves
@@ -153,6 +156,29 @@ def provider_name_offences(module: Module) -> list[str]:
         f"{module.path}:{line}: names {found[0]}"
         for line, word in words
         if (found := PROVIDER.search(word))
+    ]
+
+
+def format_branch_offences(module: Module) -> list[str]:
+    """What is between parser and renderer compares nothing with the name of a client format."""
+    if module.layer not in FORMATLESS:
+        return []
+    compared: list[ast.expr] = []
+    for node in module.nodes:
+        match node:
+            case ast.Compare():
+                compared += [node.left, *node.comparators]
+            case ast.MatchValue():
+                compared.append(node.value)
+            case ast.Subscript():
+                compared.append(node.slice)
+            case ast.Call(func=ast.Attribute(attr="get"), args=[first, *_]):
+                compared.append(first)
+    named = [each for node in compared for each in ast.walk(node) if isinstance(each, ast.Constant)]
+    return [
+        f"{module.path}:{each.lineno}: compares with the client format {each.value!r}"
+        for each in named
+        if each.value in CLIENT_FORMATS
     ]
 
 
@@ -258,6 +284,10 @@ def test_only_the_routes_and_the_library_know_which_formats_clients_speak() -> N
         if client_half.match(name)
     }
     assert known == {"library/formats.py", "server/routes.py"}
+
+
+def test_nothing_between_parser_and_renderer_branches_on_the_format() -> None:
+    assert offences(format_branch_offences) == []
 
 
 def test_pure_layers_do_no_io_and_read_no_clock() -> None:
@@ -403,6 +433,11 @@ FAULT = "from antiphon.core.faults.fault import ProviderFault"
             "def f():\n    class Lost(msgspec.DecodeError): ...",
             "a.py:2: move the error class Lost",
         ),
+        (format_branch_offences, "stages/a.py", "if f == 'chat': ...", "client format 'chat'"),
+        (format_branch_offences, "engine/a.py", "x = f in ('a', 'messages')", "'messages'"),
+        (format_branch_offences, "store/a.py", "match f:\n    case 'chat': ...", "'chat'"),
+        (format_branch_offences, "runs/a.py", "x = TABLE['messages']", "'messages'"),
+        (format_branch_offences, "core/a.py", "x = table.get('chat', 1)", "'chat'"),
         (document_alias_offences, "core/a.py", "Document = dict", "a.py:1: defines Document"),
         (document_alias_offences, "store/a.py", "Document: TypeAlias = dict", "defines Document"),
         (empty_name_offences, "core/utils.py", "", "'utils' does not describe its content"),
@@ -459,6 +494,8 @@ def test_an_offence_is_detected(rule: Rule, path: str, source: str, offence: str
         (document_alias_offences, "core/items.py", "Document: TypeAlias = dict[str, Any]"),
         (document_alias_offences, "core/a.py", "from antiphon.core.items import Document"),
         (empty_name_offences, "core/database.py", ""),
+        (format_branch_offences, "server/a.py", "if dialect.name == 'messages': ..."),
+        (format_branch_offences, "core/a.py", "message('messages', f)"),
     ],
 )
 def test_allowed_code_has_no_offences(rule: Rule, path: str, source: str) -> None:

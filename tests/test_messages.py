@@ -34,6 +34,7 @@ NOT_OURS: dict[str, str] = {
     "cli/launcher/gateway.py: _read_announced_url: message or 'the gateway could not be started:"
     " run `antiphon serve` to see why.'": "the error that `antiphon serve` printed",
     "cli/probe.py: _probe: message": DESCRIBED,
+    "cli/trace/command.py: add: _list_examples(name)": "lines of the examples of `antiphon trace`",
     "cli/trace/resend.py: _resend: printable(error.description)": DESCRIBED,
     "cli/trace/resend.py: _print_outcome: printable(response.error.message)": DESCRIBED,
     "cli/check.py: run: checked.problems": "errors of the configuration: see that section",

@@ -8,18 +8,19 @@ import pytest
 
 from tests.support.request_path import MODELS, count_request_path
 
-# The target of each, and the number of today, which may only fall.
-FILES = (45, 71)
-SWITCHES = (220, 364)  # four of them: the log entry of a response has its cost
-CLASSES = (24, 53)
+# The numbers of today, which may only fall: see
+# docs/adr/0110-the-path-of-a-request-is-measured-not-forced.md.
+FILES = 70
+SWITCHES = 364  # 354, and some more where the network is read in more pieces
+CLASSES = 52
 
 
 @pytest.mark.parametrize("model", MODELS)
 async def test_a_request_runs_through_few_files_and_classes(tmp_path: Path, model: str) -> None:
     path = await count_request_path(tmp_path, model)
-    assert len(path.files) <= FILES[1], sorted(path.files)
-    assert path.switches <= SWITCHES[1]
-    assert len(path.classes) <= CLASSES[1], sorted(path.classes)
+    assert len(path.files) <= FILES, sorted(path.files)
+    assert path.switches <= SWITCHES
+    assert len(path.classes) <= CLASSES, sorted(path.classes)
 
 
 async def test_the_counter_sees_the_whole_request_from_its_body_to_the_end_of_the_run(

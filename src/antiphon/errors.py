@@ -322,9 +322,19 @@ class UpstreamError(AntiphonError):
     code = "upstream"
     param: str | None = None
 
-    def __init__(self, fault: ProviderFault, description: str = "", provider: str = "") -> None:
-        """`description` is the text for the client, in its language."""
-        super().__init__(fault.message)
+    def __init__(
+        self,
+        fault: ProviderFault,
+        description: str = "",
+        provider: str = "",
+        *,
+        code: str = "upstream",
+        message: str = "",
+    ) -> None:
+        """`description` is the text for the client, in its language; `message`, that of the error,
+        is the provider's own without one."""
+        super().__init__(message or fault.message)
+        self.code = code
         self.fault = fault
         self.description = description
         self.provider = provider

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tests.support.clients.claude_code import CLAUDE, ClaudeRun, find_program
 from tests.support.clients.gateway import ClientSetup, scripted_upstream
+from tests.support.clients.installed import Release
 from tests.support.clients.provider_requests import ProviderRequest
 from tests.support.clients.scripted_model import Call, Dialect, Reply
 from tests.support.commands import COMMAND, SOURCE, own_settings
@@ -31,18 +32,18 @@ small_model = "up/small"
 ELSEWHERE = {"env": {"ANTHROPIC_BASE_URL": "http://127.0.0.1:9", "ANTHROPIC_MODEL": "theirs"}}
 
 
-def use_model(setup: ClientSetup, url: str) -> dict[str, str]:
+def use_model(setup: ClientSetup, url: str, release: Release) -> dict[str, str]:
     """Write the user's configuration; return the environment of the command."""
     own_settings(setup.home).write_text(CONFIG.format(url=url), encoding="utf-8")
     settings = setup.home / "work" / ".claude" / "settings.json"
     settings.parent.mkdir(parents=True)
     settings.write_text(json.dumps(ELSEWHERE), encoding="utf-8")
-    return {"ANTIPHON_CLAUDE": find_program(), "PYTHONPATH": str(SOURCE)}
+    return {"ANTIPHON_CLAUDE": find_program(release), "PYTHONPATH": str(SOURCE)}
 
 
 @CLAUDE.does("`antiphon claude`", "chat")
 async def test_a_session_needs_no_setup_and_a_project_cannot_redirect_it(
-    tmp_path: Path, dialect: Dialect
+    tmp_path: Path, dialect: Dialect, release: Release
 ) -> None:
     def answer(request: ProviderRequest) -> Reply:
         if request.results:
@@ -53,7 +54,7 @@ async def test_a_session_needs_no_setup_and_a_project_cannot_redirect_it(
     home.mkdir()
     async with scripted_upstream(dialect, answer) as (model, url):
         setup = ClientSetup(model, home, {})
-        variables = use_model(setup, url)
+        variables = use_model(setup, url, release)
         options = "-p --output-format stream-json --verbose --allowed-tools Bash".split()
         done = await setup.run(
             [*COMMAND, "claude", *options], env=variables, cwd=home / "work", stdin="Go."

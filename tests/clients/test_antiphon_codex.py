@@ -15,7 +15,13 @@ from tests.support.clients import mcp_server
 from tests.support.clients.codex import CodexRun
 from tests.support.clients.gateway import ClientGateway, client_gateway
 from tests.support.clients.installed import node_command
-from tests.support.clients.scripted_model import Call, Reply, ScriptedModel
+from tests.support.clients.scripted_model import (
+    Call,
+    ErrorReply,
+    Reply,
+    ScriptedModel,
+    rate_limited,
+)
 from tests.support.commands import COMMAND, SOURCE, own_settings
 from tests.support.upstream import upstream
 
@@ -110,6 +116,27 @@ async def test_a_session_is_continued_with_the_same_command(tmp_path: Path) -> N
         )
         assert (again.messages, again.complaints) == (["You are Ada."], [])
         assert "I am Ada." in s.requests[1].text_of_role("user")
+
+
+async def test_a_rate_limit_is_waited_for(tmp_path: Path) -> None:
+    async with client_gateway(
+        tmp_path, "chat", [rate_limited("chat", 1), Reply("Good morning.")]
+    ) as s:
+        config = f"[server]\nport = {s.gateway.gateway.port}\n"
+        done = await run_codex(s, config, "--model", "scripted", *EXEC, "Hello?")
+        assert (done.status, done.messages) == (0, ["Good morning."])
+        assert len(s.requests) == 2
+
+
+async def test_a_provider_that_fails_is_not_asked_again_and_again(tmp_path: Path) -> None:
+    """The gateway retries, and Codex repeats the turn five times; a request is not repeated."""
+    broken = ErrorReply(500, {"error": {"message": "Oops.", "type": "server_error"}})
+    async with client_gateway(tmp_path, "chat", [broken] * 6) as s:
+        config = f"[server]\nport = {s.gateway.gateway.port}\n"
+        done = await run_codex(s, config, "--model", "scripted", *EXEC, "Hello?")
+        assert done.status == 1
+        assert "internal error" in done.failure
+        assert len(s.requests) == 6
 
 
 async def test_after_setup_codex_alone_uses_the_gateway_until_it_is_undone(tmp_path: Path) -> None:

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from tests.clients.test_codex import png
-from tests.support.clients.claude_code import CLAUDE, OLDER, OLDER_CLAUDE, ClaudeCode
+from tests.support.clients.claude_code import CLAUDE, ClaudeCode
 from tests.support.clients.gateway import ClientGateway, client_gateway
+from tests.support.clients.installed import Release
 from tests.support.clients.provider_requests import ProviderRequest
 from tests.support.clients.scripted_model import ALL_DIALECTS, Call, Dialect, Reply, Script
 
@@ -21,30 +22,21 @@ def claude_gateway(
     return client_gateway(tmp_path, dialect, script, same_format=same_format, **options)
 
 
-def claude_of(setup: ClientGateway) -> ClaudeCode:
-    return ClaudeCode(setup, setup.base_url)
+def claude_of(setup: ClientGateway, release: Release) -> ClaudeCode:
+    return ClaudeCode(setup, setup.base_url, release)
 
 
 @CLAUDE.does("text", *ALL_DIALECTS)
-async def test_a_text(tmp_path: Path, dialect: Dialect) -> None:
+async def test_a_text(tmp_path: Path, dialect: Dialect, release: Release) -> None:
     async with claude_gateway(tmp_path, dialect, [Reply("Good morning.")]) as setup:
-        ran = await claude_of(setup).run("Hello?")
+        ran = await claude_of(setup, release).run("Hello?")
         assert ran.text == "Good morning."
         assert ran.usage["input_tokens"] == 9
         assert "Hello?" in setup.requests[0].text_of_role("user")
 
 
-@OLDER_CLAUDE.does("text and Bash", "chat")
-async def test_a_tool_with_the_release_before(tmp_path: Path, dialect: Dialect) -> None:
-    script = [Reply(calls=[Call("Bash", {"command": "echo 4-2"})]), Reply("Good morning.")]
-    async with claude_gateway(tmp_path, dialect, script) as setup:
-        ran = await ClaudeCode(setup, setup.base_url, OLDER).run("Hello?")
-        assert ran.text == "Good morning."
-        assert "4-2" in setup.requests[1].results[0]
-
-
 @CLAUDE.does("Bash, Write, Read, Edit", *ALL_DIALECTS)
-async def test_its_own_tools(tmp_path: Path, dialect: Dialect) -> None:
+async def test_its_own_tools(tmp_path: Path, dialect: Dialect, release: Release) -> None:
     path = str(tmp_path / "a.txt")
     script = [
         Reply(calls=[Call("Write", {"file_path": path, "content": "one\n"})]),
@@ -54,7 +46,7 @@ async def test_its_own_tools(tmp_path: Path, dialect: Dialect) -> None:
         Reply("Done."),
     ]
     async with claude_gateway(tmp_path, dialect, script) as setup:
-        ran = await claude_of(setup).run("Change the file.", "--add-dir", str(tmp_path))
+        ran = await claude_of(setup, release).run("Change the file.", "--add-dir", str(tmp_path))
         assert ran.text == "Done."
         results = setup.requests[-1].results
         assert "one" in results[1]
@@ -64,15 +56,15 @@ async def test_its_own_tools(tmp_path: Path, dialect: Dialect) -> None:
 
 
 @CLAUDE.does("parallel calls", *ALL_DIALECTS)
-async def test_parallel_calls(tmp_path: Path, dialect: Dialect) -> None:
+async def test_parallel_calls(tmp_path: Path, dialect: Dialect, release: Release) -> None:
     calls = [Call("Bash", {"command": f"echo result-{number}"}) for number in range(3)]
     async with claude_gateway(tmp_path, dialect, [Reply(calls=calls), Reply("Three.")]) as setup:
-        assert (await claude_of(setup).run("Run three.")).text == "Three."
+        assert (await claude_of(setup, release).run("Run three.")).text == "Three."
         assert [f"result-{number}" for number in range(3)] == sorted(setup.requests[1].results)
 
 
 @CLAUDE.does("subagent", *ALL_DIALECTS)
-async def test_a_subagent(tmp_path: Path, dialect: Dialect) -> None:
+async def test_a_subagent(tmp_path: Path, dialect: Dialect, release: Release) -> None:
     arguments = {
         "description": "count",
         "prompt": "Count the files.",
@@ -90,12 +82,14 @@ async def test_a_subagent(tmp_path: Path, dialect: Dialect) -> None:
         return Reply(calls=[Call("Agent", arguments)])
 
     async with claude_gateway(tmp_path, dialect, answer) as setup:
-        ran = await claude_of(setup).run("How many files?")
+        ran = await claude_of(setup, release).run("How many files?")
         assert ran.text == "Seven files."
 
 
 @CLAUDE.does("thinking kept over turns", *ALL_DIALECTS)
-async def test_thinking_is_kept_over_turns(tmp_path: Path, dialect: Dialect) -> None:
+async def test_thinking_is_kept_over_turns(
+    tmp_path: Path, dialect: Dialect, release: Release
+) -> None:
     """The provider gets its own state back: within a turn, and after a restart."""
     script = [
         Reply(thought="I look.", calls=[Call("Bash", {"command": "true"})]),
@@ -103,7 +97,7 @@ async def test_thinking_is_kept_over_turns(tmp_path: Path, dialect: Dialect) -> 
         Reply("Still nothing.", thought="Again."),
     ]
     async with claude_gateway(tmp_path, dialect, script) as setup:
-        claude = claude_of(setup)
+        claude = claude_of(setup, release)
         first = await claude.run("Look.")
         assert first.text == "Nothing there."
         thoughts = [block["thinking"] for block in first.blocks("assistant", "thinking")]
@@ -116,14 +110,14 @@ async def test_thinking_is_kept_over_turns(tmp_path: Path, dialect: Dialect) -> 
 
 
 @CLAUDE.does("an image that it reads", *ALL_DIALECTS)
-async def test_an_image(tmp_path: Path, dialect: Dialect) -> None:
+async def test_an_image(tmp_path: Path, dialect: Dialect, release: Release) -> None:
     def look(request: ProviderRequest) -> Reply:
         if request.images:
             return Reply("White.")
         return Reply(calls=[Call("Read", {"file_path": str(picture)})])
 
     async with claude_gateway(tmp_path, dialect, look, inputs=["text", "image"]) as setup:
-        picture = claude_of(setup).directory / "white.png"
+        picture = claude_of(setup, release).directory / "white.png"
         picture.write_bytes(png())
-        assert (await claude_of(setup).run("Which colour?")).text == "White."
+        assert (await claude_of(setup, release).run("Which colour?")).text == "White."
         assert base64.b64decode(setup.requests[-1].images[0])[:4] == b"\x89PNG"

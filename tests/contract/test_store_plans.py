@@ -9,7 +9,7 @@ import re
 
 import pytest
 
-from antiphon.store.postgres import conversations, retention, runs, store
+from antiphon.store.postgres import claims, conversations, retention, runs, store
 from antiphon.store.postgres.address import parse_address
 from antiphon.store.postgres.migrate import connect, migrate
 
@@ -43,10 +43,10 @@ STATEMENTS = {
     "find items of conversations": (store._CONVERSATION_ITEMS, "ARRAY['m1'], 'o7', 1"),
     "read turns": (store._BODY, "ARRAY[7]::bigint[]"),
     "renew turns": (store._RENEW, "1, ARRAY['r7']"),
-    "claim queued runs": (runs._NEXT, "10"),
-    "claim one run": (runs._QUEUED, "'r19995'"),
-    "claim expired runs": (runs._EXPIRED, "NULL, 10"),
-    "find claimed runs": (runs._CLAIMED, "'p1', 'c'"),
+    "claim queued runs": (claims._NEXT, "10"),
+    "claim one run": (claims._QUEUED, "'r19995'"),
+    "claim expired runs": (claims._EXPIRED, "NULL, 10"),
+    "find claimed runs": (claims._CLAIMED, "'p1', 'c'"),
     "read events": (runs._EVENTS, f"{KEY}, 3"),
     "cancel a run": (runs._CANCEL, KEY),
     "list items": (conversations._LIST_DESCENDING, "'c7', 'o7', 1, NULL, 20, 1000"),

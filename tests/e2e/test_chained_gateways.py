@@ -15,6 +15,7 @@ from tests.e2e.test_state_formats import (
     CLIENTS,
     PROVIDERS,
     ClientThread,
+    Reachable,
     StrictProviders,
     gateway_of_all,
     post,
@@ -85,7 +86,7 @@ async def test_a_chain_responds_like_one_gateway(tmp_path: Path, name: str) -> N
 
 
 async def play(
-    gateway: Running, providers: StrictProviders, thread: ClientThread, kind: str
+    gateway: Reachable, providers: StrictProviders, thread: ClientThread, kind: str
 ) -> list[str]:
     """Play the session; return the states that did not reach the provider."""
     scripted, model = PROVIDERS[kind]

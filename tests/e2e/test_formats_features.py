@@ -7,6 +7,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.e2e.test_vision import VisionProvider, description_text, vision_gateway
 from tests.support.checked_gateway import CheckedGateway, checked_gateway
 from tests.support.failing_providers import ScriptQueue
@@ -90,6 +92,67 @@ async def test_prose_in_place_of_json_is_requested_again_in_every_format(
         assert len(setup.upstream.requests) == 4
     assert chat["choices"][0]["message"]["content"] == '{"city": "Oslo"}'
     assert message["content"][-1]["text"] == '{"city": "Oslo"}'
+
+
+BODIES: dict[str, tuple[str, Document]] = {
+    "responses": ("text.format", {"input": "where?"}),
+    "chat/completions": ("response_format", {"messages": user("where?")}),
+    "messages": ("output_config.format", {"messages": user("where?"), "max_tokens": 100}),
+}
+"""Paths of the formats: the member that requests an output format, and the rest of a body."""
+
+
+def format_member(path: str, schema: Document) -> Document:
+    """The member that requests JSON of a schema, in the format of a path."""
+    named = {"name": "place", "schema": schema, "strict": True}
+    members: dict[str, Document] = {
+        "responses": {"text": {"format": {"type": "json_schema", **named}}},
+        "chat/completions": {"response_format": {"type": "json_schema", "json_schema": named}},
+        "messages": {"output_config": {"format": {"type": "json_schema", "schema": schema}}},
+    }
+    return members[path]
+
+
+@pytest.mark.parametrize("content", ["It is Oslo.", '{"city": 7}'])
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("path", BODIES)
+async def test_a_broken_output_format_is_named_as_the_client_names_it(
+    tmp_path: Path, path: str, stream: bool, content: str
+) -> None:
+    own, body = BODIES[path]
+    frames = (chunk({"content": content}), chunk({}, "stop"), DONE)
+    wrong = send_frames(frames) if stream else send_json(200, whole_answer(content))
+    async with checked_gateway(tmp_path, ScriptQueue(wrong, wrong)) as setup:
+        asked = {"model": "m", "stream": stream, **body, **format_member(path, SCHEMA)}
+        url = f"{setup.gateway.base_url}/{path}"
+        async with setup.gateway.client.post(url, json=asked) as answer:
+            data = (await answer.read()).decode()
+    assert "invalid_output_format" in data
+    assert f"`{own}`" in data
+    others = {name for name, _ in BODIES.values()} - {own}
+    assert not [name for name in others if f"`{name}`" in data]
+
+
+@pytest.mark.parametrize(
+    ("path", "named"),
+    [
+        ("responses", "text.format.schema"),
+        ("chat/completions", "response_format.json_schema.schema"),
+        ("messages", "output_config.format.schema"),
+    ],
+)
+async def test_an_invalid_schema_is_named_as_the_client_names_it(
+    tmp_path: Path, path: str, named: str
+) -> None:
+    _, body = BODIES[path]
+    async with checked_gateway(tmp_path, ScriptQueue()) as setup:
+        asked = {"model": "m", **body, **format_member(path, {"type": "no type"})}
+        url = f"{setup.gateway.base_url}/{path}"
+        async with setup.gateway.client.post(url, json=asked) as answer:
+            error = (await answer.json())["error"]
+            assert answer.status == 400
+    assert f"`{named}`" in error["message"]
+    assert error.get("param", named) == named
 
 
 async def test_images_are_described_for_a_model_that_takes_none(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import importlib
 from pathlib import Path
 from typing import Any
 
+from tests.e2e.test_known_defects_formats import OF_RESPONSES, WITHOUT_A_FORMAT
 from tests.support.known_defects import listed_rows, rows_of
 
 
@@ -34,3 +35,10 @@ def test_the_rows_are_numbered_from_1_to_42() -> None:
 
 def test_every_test_names_its_row() -> None:
     assert [name for name, test in _tests().items() if not rows_of(test)] == []
+
+
+def test_every_row_is_tested_in_the_other_formats_or_no_client_notices_it_there() -> None:
+    module = importlib.import_module("tests.e2e.test_known_defects_formats")
+    tested = {number for each in vars(module).values() for number in rows_of(each)}
+    assert tested.isdisjoint(WITHOUT_A_FORMAT | OF_RESPONSES)
+    assert sorted(tested | WITHOUT_A_FORMAT | OF_RESPONSES) == listed_rows()

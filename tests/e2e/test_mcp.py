@@ -473,6 +473,21 @@ async def test_a_conversation_keeps_lists_and_calls(tmp_path: Path) -> None:
     ]
 
 
+# --- trace ----------------------------------------------------------------------------------------
+
+
+async def test_calls_are_in_the_trace(tmp_path: Path) -> None:
+    async with gateway(tmp_path, ASKED, ANSWER) as setup:
+        use(setup, weather_server())
+        answer = await setup.post_request(tools=[SKY])
+    listed, called = read_trace(setup.trace, answer.response["id"]).server_calls
+    assert (listed.server, listed.tool, listed.result_bytes) == ("sky", None, 1)
+    assert (called.server, called.tool) == ("sky", "weather")
+    assert called.result_bytes == len("Sunny in Ulm.")
+    assert called.item_id == answer.response["output"][1]["id"]
+    assert called.error is None
+
+
 # --- secrets --------------------------------------------------------------------------------------
 
 SECRET = "canary-credential-41f2"

@@ -27,7 +27,11 @@ from tests.support.shared_gateway import UVLOOP
 
 MARKS = re.compile(rb',?"cache_control":\{[^}]*\}|,?\{"cachePoint":\{[^}]*\}\}')
 """Breakpoints of Anthropic and Bedrock."""
-NEED_MARKS = {"anthropic": b'"cache_control"', "bedrock": b'"cachePoint"'}
+NEED_MARKS = {
+    "anthropic": b'"cache_control"',
+    "bedrock": b'"cachePoint"',
+    "openrouter": b'"cache_control"',
+}
 
 
 @pytest.fixture(scope="module")

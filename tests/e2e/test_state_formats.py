@@ -15,6 +15,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Protocol
 
+import aiohttp
 import pytest
 
 from antiphon.config import (
@@ -63,6 +64,7 @@ OWN_MEMBERS = {
     "unknown key thinking",
     "unknown key usage",
     "unknown key reasoning",
+    "unknown key cache_control",
     "bad tool choice None",
 }
 """What servers of Chat Completions take beyond the format, and what DeepSeek wants left out."""
@@ -245,6 +247,12 @@ class MessagesThread:
             blocks[index]["input"] = json.loads(given)
         self._messages.append({"role": "assistant", "content": blocks})
 
+    @property
+    def blocks(self) -> list[Document]:
+        """The content of the last message."""
+        blocks: list[Document] = self._messages[-1]["content"]
+        return blocks
+
     def carries(self, turn: Turn, states: list[str]) -> bool:
         return True
 
@@ -336,7 +344,16 @@ async def play(
     return wrong
 
 
-async def post(gateway: Running, path: str, body: Document) -> tuple[int, list[Document]]:
+class Reachable(Protocol):
+    """A gateway, in this process or in another one."""
+
+    @property
+    def base_url(self) -> str: ...
+    @property
+    def client(self) -> aiohttp.ClientSession: ...
+
+
+async def post(gateway: Reachable, path: str, body: Document) -> tuple[int, list[Document]]:
     async with gateway.client.post(gateway.base_url + path, json=body) as answer:
         data = await answer.read()
     if answer.status != 200:

@@ -33,16 +33,20 @@ async def shared_gateway(tmp_path_factory: pytest.TempPathFactory) -> AsyncItera
         yield shared_gateway
 
 
-async def see(shared: SharedGateway, script: Script, format: str) -> Seen:
+async def see(shared: SharedGateway, script: Script, format: str, *, stream: bool = True) -> Seen:
     """Ask in a format; return what its client sees."""
     spoken = FORMATS[format]
-    body = {"model": shared.add_script(script), "stream": True, **spoken.body}
+    body = {"model": shared.add_script(script), "stream": stream, **spoken.body}
     gateway = shared.gateway
     async with gateway.client.post(gateway.base_url + spoken.path, json=body) as answer:
         data = await answer.read()
         if answer.content_type == "text/event-stream":
+            assert stream
             return spoken.see(answer.status, data)
         error: dict[str, Any] = await answer.json()
+        if answer.status == 200:
+            assert not stream
+            return spoken.see_whole(error)
         assert error["error"]["message"]
         assert (error.get("type") == "error") == (format == "messages")
         assert answer.status >= 400

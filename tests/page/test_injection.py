@@ -123,10 +123,20 @@ async def expect_harmless(page: Page) -> None:
 
 @pytest.mark.parametrize(
     "path",
-    ["requests", f"requests/{ID}", "usage?by=model", "usage?by=client", "usage?by=provider", "now"],
+    [
+        "requests",
+        f"requests?open={ID}",
+        f"requests/{ID}",
+        "usage?by=model",
+        "usage?by=client",
+        "usage?by=provider",
+        "now",
+    ],
 )
 async def test_recorded_markup_is_text(tabs: BrowserTabs, gateway: Running, path: str) -> None:
-    async with tabs.open(gateway, path) as page:
+    async with tabs.open(gateway, path, width=1400) as page:
+        if "open=" in path:
+            await expect(page.locator(".preview").get_by_text("<img src=x").first).to_be_visible()
         if path != "now":
             await expect(page.get_by_text("<img src=x").first).to_be_attached()
         for summary in await page.locator(".entry > summary").all():

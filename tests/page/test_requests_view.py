@@ -62,7 +62,7 @@ async def test_the_totals_are_those_of_the_filter(tabs: BrowserTabs, gateway: Ru
     async with tabs.open(gateway, "requests?q=client:alice") as page:
         await expect(page.locator(".totals-line")).to_contain_text(" requests · ")
         await expect(page.locator(".totals-line")).to_contain_text(" failed · ")
-        await expect(page.locator(".totals-line")).to_contain_text("of an unknown price")
+        await expect(page.locator(".totals-line")).to_contain_text("without a price")
 
 
 async def test_columns_sort_by_duration_cost_and_tokens(
@@ -307,3 +307,48 @@ async def test_a_row_is_opened_by_a_click(tabs: BrowserTabs, gateway: Running) -
         await row.locator(".grow").click()
         await expect(page.locator(".crumbs")).to_contain_text(id)
         assert page.url.endswith(f"/ui/requests/{id}")
+
+
+async def row_id(page: Page, at: int) -> str:
+    title = await page.locator(ROWS).nth(at).locator(".copy").get_attribute("title")
+    return (title or "").removeprefix("Copy ")
+
+
+async def test_a_click_opens_a_panel_beside_the_list_where_there_is_room(
+    tabs: BrowserTabs, gateway: Running
+) -> None:
+    async with tabs.open(gateway, "requests?status=failed", width=1400) as page:
+        first, second = await row_id(page, 0), await row_id(page, 1)
+        panel = page.get_by_role("complementary", name="Request")
+        await expect(panel).to_be_hidden()
+        await page.locator(ROWS).first.locator(".grow").click()
+        await expect(panel.get_by_label("Verdict")).to_be_visible()
+        await expect(panel.get_by_role("link", name="Open the request")).to_be_visible()
+        assert page.url.endswith(f"requests?status=failed&open={first}")
+        list_box = await page.locator(".list").bounding_box()
+        panel_box = await panel.bounding_box()
+        assert list_box is not None
+        assert panel_box is not None
+        assert panel_box["x"] >= list_box["x"] + list_box["width"]
+        await page.keyboard.press("j")
+        await expect(page.locator(f"{ROWS}.chosen .copy")).to_have_attribute(
+            "title", f"Copy {second}"
+        )
+        await expect(panel).to_contain_text(second)
+        await page.reload()
+        await expect(panel).to_contain_text(second)
+        await panel.get_by_role("link", name="Open the request").click()
+        await expect(page.locator(".crumbs")).to_contain_text(second)
+        await page.keyboard.press("Escape")
+        await expect(panel).to_contain_text(second)
+        await page.keyboard.press("Escape")
+        await expect(panel).to_be_hidden()
+        assert page.url.endswith("requests?status=failed")
+
+
+async def test_on_a_narrow_screen_the_panel_stays_away(tabs: BrowserTabs, gateway: Running) -> None:
+    async with tabs.open(gateway, "requests", width=1000) as page:
+        id = await row_id(page, 0)
+        await page.goto(f"{page.url}?open={id}")
+        await expect(page.locator(ROWS).first).to_be_visible()
+        await expect(page.locator(".preview")).to_be_hidden()

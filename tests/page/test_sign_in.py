@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from playwright.async_api import Route, expect
 
 from tests.support.pages.sample_gateway import sample_gateway
-from tests.support.pages.watched import BrowserTabs
+from tests.support.pages.watched import WIDTHS, BrowserTabs
 
 REFUSED = ("Failed to load resource: the server responded with a status of 401",)
 
@@ -31,6 +32,20 @@ async def test_the_page_opens_with_the_admin_key(tabs: BrowserTabs, tmp_path: Pa
         await expect(page.locator("h1")).to_have_text("Requests")
         await page.get_by_role("button", name="Sign out").click()
         await expect(page.get_by_label("Admin key")).to_be_visible()
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+async def test_the_key_is_asked_for_in_the_middle_of_the_screen(
+    tabs: BrowserTabs, tmp_path: Path, width: int
+) -> None:
+    async with (
+        sample_gateway(tmp_path, server='admin_key = "opens the page"') as gateway,
+        tabs.open(gateway, "now", allowed=REFUSED, width=width) as page,
+    ):
+        box = await page.locator(".sign-in").bounding_box()
+        assert box is not None
+        assert abs(box["y"] + box["height"] / 2 - 450) < 60
+        assert abs(box["x"] + box["width"] / 2 - width / 2) < 20
 
 
 async def test_a_view_that_is_live_asks_for_the_key_when_its_session_has_ended(

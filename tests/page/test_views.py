@@ -30,6 +30,7 @@ REQUESTS = 10_000
 VIEWS = {
     "now": ("Now", ".lights li"),
     "requests": ("Requests", ".list tbody tr"),
+    "requests?open=ID": ("Requests", ".list tbody tr"),
     "requests/ID": ("smart completed", ".moment"),
     "sessions": ("Sessions", ".list tbody tr"),
     "sessions/sample": ("smart", ".session-turn"),
@@ -171,6 +172,31 @@ async def test_usage_is_grouped_by_the_address(tabs: BrowserTabs, sample: Sample
         csv = await download.value
         assert csv.suggested_filename == "antiphon-usage.csv"
         assert (await csv.path()).read_text().startswith("day,client,model,provider,requests,")
+
+
+async def test_usage_names_the_provider_of_a_model_and_sorts_by_the_chosen_measure(
+    tabs: BrowserTabs, sample: Sample
+) -> None:
+    async with tabs.open(sample.gateway, "usage?by=model&of=requests") as page:
+        rows = page.locator(".list tbody tr")
+        await expect(rows.filter(has_text="deepseek-v4-pro")).to_contain_text(
+            "deepseek-v4-pro deep"
+        )
+        requests = await rows.locator("td:nth-child(2)").all_inner_texts()
+        numbers = [int(each.replace(",", "")) for each in requests]
+        assert len(numbers) > 1
+        assert numbers == sorted(numbers, reverse=True)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+async def test_every_view_is_in_sight_in_the_navigation(
+    tabs: BrowserTabs, sample: Sample, width: int
+) -> None:
+    async with tabs.open(sample.gateway, "now", width=width) as page:
+        for name in ("Now", "Playground", "Configuration"):
+            await expect(page.locator("nav").get_by_role("link", name=name)).to_be_in_viewport(
+                ratio=1
+            )
 
 
 async def test_the_figures_of_usage_are_of_the_same_period(

@@ -9,7 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from antiphon.errors import InvalidRequest
-from antiphon.server.body import FRAGMENT_BYTES, BodyDecoder, decode_body
+from antiphon.server.body import (
+    FRAGMENT_BYTES,
+    BodyDecoder,
+    BodyLimits,
+    BodyReader,
+    BodyScanner,
+    decode_body,
+)
 
 TEXT = st.text(st.sampled_from('ab"\\,:[]{}é😀\n'), max_size=8)
 VALUES = st.recursive(
@@ -59,3 +66,39 @@ def test_a_broken_body_is_rejected_however_it_is_cut(
     at = int(len(body) * position)
     broken = body[:at] + change + body[at + 1 :]
     assert decode_in_pieces(broken, sizes) == decode_in_pieces(broken, [len(broken)])
+
+
+LIMITS = st.builds(
+    BodyLimits,
+    max_body_bytes=st.sampled_from([50, 1000, 10**6]),
+    max_body_values=st.sampled_from([3, 20, 10**6]),
+    max_body_depth=st.sampled_from([1, 3, 100]),
+    max_text_bytes=st.sampled_from([5, 10**6]),
+)
+SMALL = st.builds(
+    lambda value, ascii: json.dumps({"input": value}, ensure_ascii=ascii).encode(),
+    VALUES,
+    st.booleans(),
+)
+
+
+def outcome_of(
+    decoder: BodyDecoder | BodyReader, pieces: list[bytes]
+) -> dict[str, Any] | tuple[str, str | None]:
+    try:
+        for piece in pieces:
+            decoder.feed(piece)
+        return decoder.close()
+    except InvalidRequest as error:
+        return error.message, error.wire_code
+
+
+@given(SMALL | st.binary(max_size=20), LIMITS, CHANGES, st.floats(0, 0.999), st.booleans())
+def test_a_small_body_that_is_decoded_at_once_has_the_same_outcome(
+    body: bytes, limits: BodyLimits, change: bytes, position: float, is_cut: bool
+) -> None:
+    at = int(len(body) * position)
+    for each in (body, body[:at] + change + body[at + 1 :]):
+        pieces = [each[:at], each[at:]] if is_cut else [each]
+        decoder = BodyDecoder(BodyScanner(limits))
+        assert outcome_of(BodyReader(limits), pieces) == outcome_of(decoder, pieces)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -102,6 +102,9 @@ class NoDirectWay(DeltaPath):
 
     def follow(self, delta: Delta | None) -> None:
         pass
+
+    def take_whole(self, deltas: Sequence[Delta], events: list[Event]) -> bool:
+        return False
 
 
 class EveryStep(Translation):
@@ -290,3 +293,67 @@ def test_any_stream_of_chunks_gives_the_same_bytes_both_ways() -> None:
         quick = directly(recording, [FILTERS[each]() for each in filters], pieces)
         long = the_long_way(recording, [FILTERS[each]() for each in filters], pieces)
         assert quick == long, (seed, filters, recording.data)
+
+
+# Whole responses
+
+
+def whole_recordings() -> Iterator[Recording]:
+    for path in sorted(GOLDEN.glob("*/*/upstream.json")):
+        yield Recording(str(path.relative_to(GOLDEN)), path.parts[-3], path.read_bytes())
+    for case in cases():
+        if case not in streams([case]):
+            yield Recording(case.id, case.meta["protocol"], case.data)
+
+
+def read_whole(translation: Translation, body: bytes) -> tuple[object, ...]:
+    """Return the events of a body, and everything that is read of a translation after its end."""
+    events = translation.feed_whole(body)
+    machine, path = translation.machine, translation.path
+    rest = (machine.phase, machine.has_ended, machine.fault, machine.pending_finish, machine.output)
+    made = (machine.snapshot, machine.diagnostics, machine.has_output, translation.next)
+    return (events, *rest, *made, path.has_output, path.is_holding_back, path.refused)
+
+
+def check_whole(recording: Recording, filters: tuple[str, ...]) -> None:
+    source = Source(resolve(recording.dialect))
+    quick, long = (
+        read_whole(kind(machine(TOOLS), source, [FILTERS[each]() for each in filters]), body)
+        for kind, body in ((Translation, recording.data), (EveryStep, recording.data))
+    )
+    assert quick == long, (recording, filters)
+
+
+def test_every_recorded_whole_response_gives_the_same_events_both_ways() -> None:
+    found = [*whole_recordings()]
+    for recording in found:
+        for filters in COMBINATIONS.values():
+            check_whole(recording, filters)
+    assert len(found) > 20
+
+
+WHOLE_MESSAGES: list[dict[str, Any]] = [
+    *[{"content": "Hello."}] * 6,
+    {"content": ""},
+    {"content": '{"a":1}', "reasoning_content": "hmm"},
+    *PIECES,
+]
+WHOLE_USAGE: list[Any] = [*[{"prompt_tokens": 3, "completion_tokens": 4}] * 4, {}, None, "much"]
+FINISHES = ["stop", "stop", "stop", "end_turn", "length", "content_filter", "", None, "odd"]
+
+
+def test_any_whole_response_gives_the_same_events_both_ways() -> None:
+    for seed in range(STREAMS // 3):
+        choose = random.Random(seed)
+        around = choose.choice(AROUND)
+        choice = {"index": 0, "message": choose.choice(WHOLE_MESSAGES)}
+        choice["finish_reason"] = choose.choice(FINISHES)
+        choice |= {name: around[name] for name in OF_A_CHOICE if name in around}
+        more = {name: value for name, value in around.items() if name not in OF_A_CHOICE}
+        body = {
+            "model": choose.choice(["m", "", None]),
+            "choices": [choice] * choose.choice([1, 2]),
+        }
+        body = {**body, "usage": choose.choice(WHOLE_USAGE), **more}
+        filters = COMBINATIONS[choose.choice(sorted(COMBINATIONS))]
+        check_whole(Recording(f"synthetic {seed}", "chat", json.dumps(body).encode()), filters)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
@@ -13,6 +13,7 @@ from openai.types.responses import Response as OfficialResponse
 
 from antiphon.core.request import Request
 from antiphon.dialects.responses.create_response import create_response
+from antiphon.dialects.responses.parse import parse_in_order, parse_request
 from antiphon.errors import InvalidRequest
 from antiphon.server.body import DEFAULT_LIMITS
 from tests.support import captured_requests as captured
@@ -133,6 +134,30 @@ def test_one_change_in_a_valid_request_is_accepted_or_rejected_with_its_path(
 ) -> None:
     document, parent = mutation
     check(document, parent)
+
+
+def outcome_of(
+    parse: Callable[..., Request], document: dict[str, Any], is_count: bool
+) -> Request | tuple[str, str | None, str | None]:
+    try:
+        return parse(document, is_count=is_count)
+    except InvalidRequest as error:
+        return error.message, error.param, error.wire_code
+
+
+@given(mutations(), st.dictionaries(words, json_values, max_size=3), st.booleans())
+def test_a_request_is_read_by_its_fields_as_by_the_table_of_all_fields(
+    mutation: tuple[dict[str, Any], str], more: dict[str, Any], is_count: bool
+) -> None:
+    document = {**mutation[0], **more}  # several mistakes: always the same one is reported
+    in_order = outcome_of(parse_in_order, document, is_count)
+    assert outcome_of(parse_request, document, is_count) == in_order
+
+
+@table("document", DOCUMENTS)
+def test_every_recorded_request_is_read_the_same_in_both_ways(document: dict[str, Any]) -> None:
+    present = outcome_of(parse_request, document, False)
+    assert present == outcome_of(parse_in_order, document, False)
 
 
 @given(st.integers(1, 100_000), st.sampled_from([("[", "]"), ('{"a":', "}")]), st.booleans())

@@ -13,7 +13,7 @@ from tests.support import corpus, native_answers
 from tests.support.dialect_samples.aws_event_stream import exception
 from tests.support.reference_readers.table import READERS
 from tests.support.scripted_providers.scripted_provider import ScriptedProvider, sse
-from tests.support.scripted_providers.session import Turn, weather
+from tests.support.scripted_providers.session import Call, Turn, weather
 from tests.support.scripted_providers.table import SCRIPTED_PROVIDERS
 from tests.support.vendor_answers import build_usage, build_whole_answer
 
@@ -49,6 +49,18 @@ _CUT_SHORT: Mapping[str, tuple[bytes, bytes]] = {
     "cohere": (b'"finish_reason":"COMPLETE"', b'"finish_reason":"MAX_TOKENS"'),
 }
 """The finish reasons of a whole text, and of one that has reached a limit."""
+_FIRST_TURN_RATE = 0.03
+_RATES, _AGENT_RATES = (0.4, 0.2), (0.7, 0.4)
+"""How many answers have reasoning, and how many have calls."""
+
+
+@dataclass(frozen=True)
+class Content:
+    """What a client must receive of an answer."""
+
+    text: str
+    calls: tuple[tuple[str, str], ...] = ()
+    """Names and arguments."""
 
 
 @dataclass(frozen=True)
@@ -59,23 +71,48 @@ class UpstreamAnswer:
     data: bytes
     status: str = "completed"
     """With which it reaches a client that reads it whole."""
+    content: Content | None = None
+    """Known of generated streams."""
+
+
+_CALLS = (
+    weather("Ulm", 12.5, "rain"),
+    Call("get_weather", '{ "at": 7.50,"city":  "Z\\u00fcrich" }', "fog"),  # as some models write
+)
+FIRST_STATE = 1000
+"""State of a provider holds this number and that of its call; the state of turn 1 is another."""
 
 
 def generate(
-    rng: random.Random, dialect: str, label: str, *, stream: bool, is_thoughtful: bool = False
+    rng: random.Random,
+    dialect: str,
+    label: str,
+    *,
+    number: int,
+    stream: bool,
+    is_thoughtful: bool = False,
+    is_agents: bool = False,
+    is_json: bool = False,
 ) -> UpstreamAnswer:
     """Generate an answer whose text holds the label; some whole answers have a fixed text. Some
-    have reasoning, or all of them (`is_thoughtful`)."""
-    if not stream and rng.random() < 0.6:
+    have reasoning, or all of them (`is_thoughtful`), and some calls, more often for agents. Its
+    state holds the number of its call."""
+    if not stream and rng.random() < 0.6 and not is_json:
         return UpstreamAnswer(JSON, _WHOLE[dialect])
+    thought_rate, call_rate = _AGENT_RATES if is_agents else _RATES
+    thought_rate = 1.0 if is_thoughtful else thought_rate
     scripted = rng.choice(_VARIANTS[dialect])
     turn = Turn(
-        number=rng.randrange(1, 100),
-        thought="Let me think about it." if rng.random() < (1.0 if is_thoughtful else 0.4) else "",
+        number=1 if rng.random() < _FIRST_TURN_RATE else FIRST_STATE + number,
+        thought="Let me think about it." if rng.random() < thought_rate else "",
         text=f"The answer is {label}. " + "It rains. " * rng.randrange(6),
-        calls=(weather("Ulm", 12.5, "rain"),) * (rng.random() < 0.2),
+        calls=_CALLS[: rng.choice((1, 1, 2))] if rng.random() < call_rate else (),
     )
-    return UpstreamAnswer(scripted.content_type, scripted.stream_bytes(turn))
+    if is_json:
+        turn = replace(turn, text=f'{{"answer": "{label}"}}', calls=())
+    calls = tuple((call.name, call.arguments) for call in turn.calls)
+    content = Content(scripted.output_text(turn), calls)
+    return UpstreamAnswer(scripted.content_type, scripted.stream_bytes(turn), content=content)
 
 
 def cut_short(dialect: str, answer: UpstreamAnswer) -> UpstreamAnswer:

@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from tests.simulation.bounds.oracles import BOUNDS
+from tests.simulation.formats.oracles import FORMATS
 from tests.simulation.lifecycle.oracles import LIFECYCLE
 from tests.simulation.limits.oracles import LIMITS
 from tests.simulation.liveness import LIVENESS
@@ -13,7 +14,15 @@ from tests.simulation.reloads.oracles import RELOADS
 from tests.simulation.safety import SAFETY, Oracle
 from tests.simulation.world import World, simulated
 
-ORACLES: tuple[Oracle, ...] = (*SAFETY, *LIVENESS, *LIFECYCLE, *LIMITS, *RELOADS, *BOUNDS)
+ORACLES: tuple[Oracle, ...] = (
+    *SAFETY,
+    *LIVENESS,
+    *LIFECYCLE,
+    *LIMITS,
+    *RELOADS,
+    *BOUNDS,
+    *FORMATS,
+)
 
 
 @dataclass(frozen=True)
@@ -27,6 +36,8 @@ class Report:
     violations: tuple[str, ...] = ()
     faults: Counter[str] = field(default_factory=Counter)
     outcomes: Counter[str] = field(default_factory=Counter)
+    formats: Counter[str] = field(default_factory=Counter)
+    """Requests by the format of their client."""
     lines: tuple[tuple[float, str, str], ...] = ()
     """The time line, where it was asked for."""
 
@@ -47,5 +58,6 @@ def run_seed(seed: int, *, use_corpus: bool = False, keep_lines: bool = False) -
             violations=violations,
             faults=Counter(history.faults) + Counter(world.disk.faults),
             outcomes=Counter(exchange.result for exchange in history.exchanges),
+            formats=Counter(exchange.format for exchange in history.exchanges),
             lines=tuple(history.lines) if keep_lines or violations else (),
         )

@@ -10,11 +10,16 @@ from dataclasses import dataclass
 import msgspec
 
 from tests.simulation.disk import Disk
+from tests.simulation.formats.reading import Format
 from tests.simulation.memory_transport import MemoryTransport
 from tests.simulation.records import Exchange, Outcome
 from tests.simulation.virtual_loop import Address, VirtualLoop
 
-_ENDING = re.compile(rb"event: response\.(?:completed|failed|incomplete)\n[^\n]*\n\n")
+_ENDINGS: dict[Format, re.Pattern[bytes]] = {
+    "responses": re.compile(rb"event: response\.(?:completed|failed|incomplete)\n[^\n]*\n\n"),
+    "messages": re.compile(rb"event: (?:message_stop|error)\n[^\n]*\n\n"),
+    "chat": re.compile(rb'data: (?:\{"error":|[^\n]*"finish_reason":")[^\n]*\n\n'),
+}
 _GIVE_UP_S = 900.0  # longer than any answer may take
 
 
@@ -162,7 +167,7 @@ class ClientConnection(asyncio.Protocol):
         if self.told.done() and exchange.outcome != "complete":
             return
         if exchange.is_stream and exchange.stored is None:
-            found = _ENDING.search(exchange.body, max(0, self._scanned - 64))
+            found = _ENDINGS[exchange.format].search(exchange.body, max(0, self._scanned - 64))
             self._scanned = exchange.body.rfind(b"\n\n") + 2
             if found is None:
                 return
@@ -206,7 +211,7 @@ def encode_request(exchange: Exchange, key: str) -> bytes:
     lines = (
         f"{exchange.method} {exchange.path} HTTP/1.1",
         "host: gateway",
-        f"authorization: Bearer {key}",
+        *_list_headers(exchange, key),
         "content-type: application/json",
         f"user-agent: {exchange.agent}",
         f"content-length: {len(body)}",
@@ -214,6 +219,17 @@ def encode_request(exchange: Exchange, key: str) -> bytes:
         "",
     )
     return "\r\n".join(lines).encode() + body
+
+
+def _list_headers(exchange: Exchange, key: str) -> list[str]:
+    """The headers of a format: clients of Messages have a version, and may have a key of theirs."""
+    if exchange.format != "messages":
+        return [f"authorization: Bearer {key}"]
+    is_own = exchange.question % 2 == 0
+    return [
+        f"x-api-key: {key}" if is_own else f"authorization: Bearer {key}",
+        "anthropic-version: 2023-06-01",
+    ]
 
 
 async def connect_client(

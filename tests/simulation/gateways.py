@@ -130,11 +130,11 @@ class SimulatedGateway:
         process = self._server.process
         live = process.live
         background = live.background
-        free = range(self.config.background.max_running)[background._free :]
+        free = range(self.config.background.max_running)[background._queue.free :]
         held: dict[str, Sized] = {
             "live runs": live.runs,
             "leases of runs": live.lease._held - {""},  # the empty one is that of a claim
-            "responses that wait for room": background._waiting,
+            "responses that wait for room": background._queue.ids(),
             "places of running responses": [] if background._tasks else free,
             "responses that wait for their client": process.attach._waiting,
             "locks of conversations": process.conversation_locks._held,

@@ -45,10 +45,11 @@ from antiphon.engine.upstream import HTTPUpstream
 from antiphon.errors import InvalidRequest, UpstreamError
 from antiphon.runs.event_log import EventLog
 from antiphon.runs.live_run import LiveRun
-from antiphon.server.event_stream import EventStream
+from antiphon.server.event_stream import _KeepAlive
 from antiphon.stages.builtin import LogStage
 from antiphon.store.sqlite.store import SQLiteStore
 from tests.simulation.bounds.mutants import BOUNDS_MUTANTS
+from tests.simulation.formats.mutants import FORMAT_MUTANTS
 from tests.simulation.lifecycle.mutants import LIFECYCLE_MUTANTS
 from tests.simulation.limits.mutants import LIMIT_MUTANTS
 from tests.simulation.mutant import Mutant, do_nothing
@@ -192,8 +193,8 @@ def _store_always(original: Any) -> Any:
 
 
 def _wait_for_provider(original: Any) -> Any:
-    async def open(self: LiveRun, commit_after_s: float) -> None:
-        await original(self, 1000.0)
+    async def open(self: LiveRun, commit_after_s: float, **options: bool) -> None:
+        await original(self, 1000.0, **options)
 
     return open
 
@@ -240,7 +241,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant("a timer never fires", InactivityTimer, "_fire", do_nothing),
     Mutant("no total timeout", Attempts, "set_deadline", do_nothing),
-    Mutant("no keep-alive", EventStream, "_on_silence", do_nothing),
+    Mutant("no keep-alive", _KeepAlive, "_on_silence", do_nothing),
     Mutant("the answer waits for its provider", LiveRun, "open", _wait_for_provider),
     Mutant("nothing is saved", TurnWriter, "save", _save_nothing),
     Mutant("saved after the terminal event", TurnWriter, "save", _save_later),
@@ -274,6 +275,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant("a whole answer is incomplete", machine_module, "map_finish_reason", _end_at_a_limit),
     Mutant("an answer cut short is whole", machine_module, "map_finish_reason", _end_well),
     *BOUNDS_MUTANTS,
+    *FORMAT_MUTANTS,
     *LIFECYCLE_MUTANTS,
     *LIMIT_MUTANTS,
     *RELOAD_MUTANTS,

@@ -8,6 +8,10 @@ from typing import Any, Literal
 
 import msgspec
 
+from tests.simulation.answers import Content
+from tests.simulation.formats import chat_reader, messages_reader
+from tests.simulation.formats.reading import PATHS, UNREADABLE, Format, Reading
+
 Document = dict[str, Any]
 Outcome = Literal["", "complete", "vanished", "cut", "unreachable"]
 """`vanished`: the client closed; `cut`: the gateway closed before the end of its answer."""
@@ -17,6 +21,8 @@ QUESTION = re.compile(rb"Question qx(\d+)-(\w+?)x")
 encrypted content is base64, and contains the rest of the pattern by chance."""
 ANSWER = re.compile(r"ax(\d+)-(\w+?)-(\d+)x")
 """The exchange, its tenant and the number of the upstream call, in the text of an answer."""
+_FORMATS = {path: name for name, path in PATHS.items()}
+_MAY_ATTACH = ("codex", "claude-cli")
 TERMINAL = ("response.completed", "response.failed", "response.incomplete")
 
 
@@ -60,7 +66,16 @@ class Exchange:
     """Whether the request names a response of another tenant, or is a copy of its request."""
     was_over: bool = False
     """Whether the response had ended when its client sent the request again."""
+    wants_json: bool = False
+    """Whether its response is to be JSON."""
+    echoed: list[int] = field(default_factory=list)
+    """The numbers of the exchanges whose responses are in its history, as they were received."""
     _events: list[Document] | None = None
+    _reading: Reading | None = None
+
+    @property
+    def format(self) -> Format:
+        return _FORMATS.get(self.path, "responses")
 
     @property
     def is_stream(self) -> bool:
@@ -73,8 +88,8 @@ class Exchange:
     @property
     def may_attach(self) -> bool:
         """Whether the gateway keeps its response for a while if the connection is lost."""
-        is_codex = self.agent.startswith("codex")
-        return is_codex and self.is_stream and not self.is_websocket and not self.is_background
+        is_known = self.agent.startswith(_MAY_ATTACH)
+        return is_known and self.is_stream and not self.is_websocket and not self.is_background
 
     @property
     def attached_to(self) -> str:
@@ -86,6 +101,8 @@ class Exchange:
         """The id of the response, as soon as the client knows it."""
         if self.status != 200:
             return ""
+        if self.format != "responses":
+            return f"resp_{self.reading.id}" if self.reading.id else ""
         if self.is_stream:
             ids = (event["response"]["id"] for event in self.events if "response" in event)
             return next(ids, "")
@@ -117,6 +134,8 @@ class Exchange:
         """The final response as the client was told; None if it was not."""
         if self.status != 200 or (not self.is_stream and self.outcome != "complete"):
             return None
+        if self.format != "responses":
+            return self.reading.as_response(store=self.is_stored)
         if not self.is_stream:
             document: Document = msgspec.json.decode(self.body)
             return document
@@ -127,6 +146,36 @@ class Exchange:
         return None
 
     @property
+    def is_stored(self) -> bool:
+        """Whether a request in another format than Responses asks for a stored response."""
+        return self.request.get("store") is True or "thread" in self.request
+
+    @property
+    def reading(self) -> Reading:
+        """What has been read of a response in another format than Responses."""
+        if self._reading is None or not self.ended:
+            self._reading = self._read()
+        return self._reading
+
+    def _read(self) -> Reading:
+        is_complete = self.outcome == "complete"
+        if self.status != 200 or not (self.is_stream or is_complete):
+            return Reading()
+        if self.format == "responses":
+            return Reading()
+        if self.is_stream and self.format == "messages":
+            return messages_reader.MessagesReader().read(self.frames, is_complete=is_complete)
+        if self.is_stream:
+            reader = chat_reader.ChatReader(self.request)
+            return reader.read(self.frames, is_complete=is_complete)
+        try:
+            if self.format == "messages":
+                return messages_reader.read_whole(bytes(self.body))
+            return chat_reader.read_whole(msgspec.json.decode(self.body))
+        except UNREADABLE as error:
+            return Reading(problems=[f"the body cannot be read: {error!r}"])
+
+    @property
     def result(self) -> str:
         """The outcome in one word, for the summary."""
         if self.outcome != "complete":
@@ -134,6 +183,11 @@ class Exchange:
         if self.status != 200:
             return f"HTTP {self.status}"
         return str((self.response or {}).get("status", "no terminal event"))
+
+
+def write_question(exchange: Exchange) -> str:
+    """The text of a request, by which its upstream calls are found."""
+    return f"Question qx{exchange.number}-{exchange.tenant}x, please."
 
 
 @dataclass
@@ -149,6 +203,12 @@ class UpstreamCall:
     began: float
     path: str
     body: bytes
+    data: bytes = b""
+    """The body of the answer, if it has no fault."""
+    content: Content | None = None
+    """What a client must receive of it, if that is known."""
+    sent: bytes = b""
+    """The part of it that was sent, or was to be sent."""
     process: str = ""
     """The gateway process that has made it."""
     fault: str = ""
@@ -182,6 +242,10 @@ class History:
     """The time line: time, actor, what happened."""
     log: list[tuple[str, Any]] = field(default_factory=list)
     """Log entries with the name of their process."""
+    senders: dict[int, int] = field(default_factory=dict)
+    """Of requests that were repeated after their end: the last exchange, by the first one."""
+    repeats: dict[int, int] = field(default_factory=dict)
+    """The first exchange of those that repeat a request after its end."""
 
     def count(self, fault: str) -> None:
         self.faults[fault] = self.faults.get(fault, 0) + 1

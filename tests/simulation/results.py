@@ -20,6 +20,8 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     corpus: bool
     violated: list[int]
     faults: int
+    formats: dict[str, int] = {}
+    """Requests by the format of their client."""
 
 
 def append_result(path: Path, result: Result) -> None:

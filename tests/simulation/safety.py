@@ -34,6 +34,11 @@ def streams(world: World) -> Iterator[Exchange]:
     return (each for each in exchanges if each.is_stream and each.status == 200)
 
 
+def event_streams(world: World) -> Iterator[Exchange]:
+    """The streams of events of the Responses API."""
+    return (each for each in streams(world) if each.format == "responses")
+
+
 def describe(exchange: Exchange) -> str:
     name = "exchange" if exchange.question >= 0 else f"{exchange.method} {exchange.path}, visit"
     return f"{name} {exchange.number}"
@@ -48,7 +53,7 @@ def is_deleted(world: World, exchange: Exchange) -> bool:
 def one_terminal_event(world: World) -> Iterator[str]:
     """A streamed answer ends with exactly one terminal event and the end marker; a part of one has
     at most one terminal event, and nothing after it."""
-    for exchange in streams(world):
+    for exchange in event_streams(world):
         kinds = [event["type"] for event in exchange.events]
         ends = [number for number, kind in enumerate(kinds) if kind in TERMINAL]
         if len(ends) > 1 or (ends and ends[0] != len(kinds) - 1):
@@ -63,7 +68,7 @@ def one_terminal_event(world: World) -> Iterator[str]:
 def gapless_numbers(world: World) -> Iterator[str]:
     """The sequence numbers of a stream are 0, 1, 2 … without a gap or a repetition, but that a
     keep-alive repeats the last one."""
-    for exchange in streams(world):
+    for exchange in event_streams(world):
         expected = exchange.after + 1
         for event in exchange.events:
             is_keepalive = event["type"] == "keepalive"
@@ -80,6 +85,8 @@ def event_grammar(world: World) -> Iterator[str]:
     for exchange in world.history.exchanges:
         if exchange.status != 200 or exchange.outcome != "complete" or _is_orphan(world, exchange):
             continue
+        if exchange.format != "responses":
+            continue  # other formats have their own grammar
         try:
             if exchange.is_stream:
                 check(exchange.events)
@@ -116,11 +123,23 @@ def told_is_stored(world: World) -> Iterator[str]:
             continue
         if not has_ended(told) or is_deleted(world, exchange):
             continue
-        if told["store"] and exchange.stored != told:
+        if told["store"] and not _is_same(world, exchange, told):
             state = "is different" if exchange.stored else "is missing"
             yield f"exchange {exchange.number}: the stored response {state}"
         if not told["store"] and has_ended(exchange.stored) and not _was_lost(exchange.stored):
             yield f"exchange {exchange.number}: stored although `store` is false"
+
+
+def _is_same(world: World, exchange: Exchange, told: dict[str, Any]) -> bool:
+    """Whether the stored response is the one that the client was told of. In other formats it has
+    the same end and the same text."""
+    stored = exchange.stored or {}
+    if exchange.format == "responses":
+        return stored == told
+    if _was_lost(stored) or (not stored and world.plan.disk in ("failing", "full")):
+        return True  # a failed save is told by `store: false`, which other formats do not have
+    is_same = stored.get("status") == told["status"]
+    return is_same and "".join(_list_texts(stored)) == exchange.reading.text
 
 
 def stored_never_changes(world: World) -> Iterator[str]:
@@ -129,7 +148,8 @@ def stored_never_changes(world: World) -> Iterator[str]:
         stored = exchange.stored
         if not stored or not has_ended(stored) or is_deleted(world, exchange):
             continue
-        if _was_lost(stored) and not (exchange.response or stored)["store"]:
+        is_told = exchange.format == "responses" and (exchange.response or stored)["store"]
+        if _was_lost(stored) and not is_told:
             continue  # it is deleted when the disk works again
         if world.disk.read_response(stored["id"]) != stored:
             yield f"exchange {exchange.number}: the stored response has changed or is gone"
@@ -163,11 +183,16 @@ def tenants_apart(world: World) -> Iterator[str]:
         if exchange.question >= 0 and exchanges[exchange.question].tenant != exchange.tenant:
             continue  # it has sent the text of another client itself
         for other in KEYS:
-            if other != exchange.tenant and _label_of(other).search(exchange.body):
+            if other != exchange.tenant and _label_of(other).search(_received(exchange)):
                 yield f"{describe(exchange)}: {exchange.tenant} received text of {other}"
     for call in world.history.calls:
         if len(call.tenants) > 1:
             yield f"call {call.number}: holds text of {' and '.join(call.tenants)}"
+
+
+def _received(exchange: Exchange) -> bytes:
+    """What a client has received; text that came in pieces is put together."""
+    return bytes(exchange.body) + exchange.reading.text.encode("utf-8", "surrogatepass")
 
 
 def foreign_responses_are_hidden(world: World) -> Iterator[str]:
@@ -248,8 +273,12 @@ def one_attempt_per_answer(world: World) -> Iterator[str]:
 
 
 def _text_of(response: dict[str, Any]) -> str:
-    parts = (part for item in response["output"] for part in item.get("content") or ())
-    return " ".join(part.get("text", "") for part in parts)
+    return " ".join(_list_texts(response))
+
+
+def _list_texts(response: dict[str, Any]) -> Iterator[str]:
+    messages = (item for item in response["output"] if item["type"] == "message")
+    return (part.get("text", "") for item in messages for part in item["content"])
 
 
 def has_arrived(call: UpstreamCall, exchange: Exchange) -> bool:
@@ -337,8 +366,10 @@ def _has_failed(exchange: Exchange) -> bool:
 
 
 def errors_have_their_shape(world: World) -> Iterator[str]:
-    """An HTTP error is the API's error object, with a message."""
+    """An HTTP error is the API's error object, with a message. Other formats have their own."""
     for exchange in (*world.history.exchanges, *world.history.visits):
+        if exchange.format != "responses":
+            continue
         is_error = exchange.outcome == "complete" and exchange.status not in (101, 200)
         if is_error and not _is_error_object(bytes(exchange.body)):
             yield f"{describe(exchange)}: HTTP {exchange.status} {bytes(exchange.body)!r}"

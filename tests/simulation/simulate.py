@@ -42,6 +42,7 @@ class Total:
     virtual_s: float = 0.0
     faults: Counter[str] = field(default_factory=Counter)
     outcomes: Counter[str] = field(default_factory=Counter)
+    formats: Counter[str] = field(default_factory=Counter)
     violated: list[Report] = field(default_factory=list)
 
     def add(self, report: Report) -> None:
@@ -50,6 +51,7 @@ class Total:
         self.virtual_s += report.virtual_s
         self.faults += report.faults
         self.outcomes += report.outcomes
+        self.formats += report.formats
         if report.violations:
             self.violated.append(report)
 
@@ -162,7 +164,8 @@ def format_lines(report: Report) -> list[str]:
 
 def show_summary(total: Total) -> None:
     write(f"\n{total.seeds:,} seeds, {total.streams:,} streams in {total.seconds:.1f} s")
-    for title, table in (("faults", total.faults), ("outcomes", total.outcomes)):
+    tables = {"faults": total.faults, "outcomes": total.outcomes, "formats": total.formats}
+    for title, table in tables.items():
         write(f"\n{title}:")
         for name, number in table.most_common():
             write(f"  {number:>9,}  {name}")
@@ -227,6 +230,7 @@ def _make_result(options: argparse.Namespace, total: Total) -> Result:
         corpus=options.corpus,
         violated=[report.seed for report in total.violated],
         faults=sum(total.faults.values()),
+        formats=dict(total.formats),
     )
 
 

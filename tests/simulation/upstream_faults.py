@@ -7,6 +7,7 @@ connection stays open where a script ends without closing it.
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -247,6 +248,17 @@ def retry_later(draft: Draft) -> Script:
     return _error(draft, draft.rng.choice((429, 503)), retry_after=str(wait))
 
 
+def read_sent(script: Script) -> bytes:
+    """The body that a script sends in chunks, as far as it is one."""
+    data = b"".join(step.data for step in script).partition(b"\r\n\r\n")[2]
+    body = b""
+    while (found := _CHUNK_SIZE.match(data)) is not None and (size := int(found[1], 16)):
+        body += data[found.end() : found.end() + size]
+        data = data[found.end() + size + 2 :]
+    return body
+
+
+_CHUNK_SIZE = re.compile(rb"([0-9a-f]+)\r\n")
 Fault = Callable[[Draft], Script]
 FAULTS: Mapping[str, tuple[int, Fault]] = {
     "connection closed in mid-stream": (5, cut),

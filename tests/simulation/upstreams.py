@@ -17,6 +17,7 @@ from tests.simulation.upstream_faults import (
     Script,
     no_fault,
     pause_after_item,
+    read_sent,
 )
 from tests.simulation.virtual_loop import Address, Host, VirtualLoop
 
@@ -85,7 +86,8 @@ class UpstreamHost(Host):
     def receive(self, request_head: bytes, body: bytes) -> tuple[UpstreamCall, Script]:
         """Record a request and decide how it is answered."""
         found = QUESTION.findall(body)
-        exchange = int(found[-1][0]) if found else -1
+        question = int(found[-1][0]) if found else -1
+        exchange = self.history.senders.get(question, question)
         key = _KEY.search(request_head)
         call = UpstreamCall(
             number=len(self.history.calls),
@@ -99,6 +101,7 @@ class UpstreamHost(Host):
         )
         self.history.calls.append(call)
         script = self._decide(call, stream=b"tream" in request_head + body)
+        call.sent = read_sent(script)
         self._note_rest(call, script)
         line = f"call {call.number} for {exchange}: {call.fault or 'answers'}"
         self.history.lines.append((call.began, self.name, line))
@@ -107,7 +110,7 @@ class UpstreamHost(Host):
     def _decide(self, call: UpstreamCall, *, stream: bool) -> Script:
         rng = self.rng
         answer = self._answer(call, stream)
-        call.status = answer.status
+        call.status, call.data, call.content = answer.status, answer.data, answer.content
         draft = Draft(rng, self.dialect, answer, call.key, self.idle_s)
         if call.key in self.dead_keys:
             call.fault = "status 401"
@@ -129,7 +132,9 @@ class UpstreamHost(Host):
 
     def _answer(self, call: UpstreamCall, stream: bool) -> UpstreamAnswer:
         rng, pauses = self.rng, self._pauses(call, stream)
-        recorded = rng.random() < 0.3 and not pauses
+        asked = self.history.exchanges[call.exchange] if call.exchange >= 0 else None
+        is_json = asked is not None and asked.wants_json
+        recorded = rng.random() < 0.3 and not pauses and not is_json
         if recorded and self._use_corpus and self.fault_rate:
             answer = draw_recording(rng, self.dialect, stream=stream)
             if answer is not None:
@@ -137,8 +142,17 @@ class UpstreamHost(Host):
                 return answer
         tenant = call.tenants[-1] if call.tenants else "nobody"
         label = f"ax{call.exchange}-{tenant}-{call.number}x"
-        generated = generate(rng, self.dialect, label, stream=stream, is_thoughtful=pauses)
-        is_short = bool(self.fault_rate) and rng.random() < _CUT_SHORT_RATE
+        generated = generate(
+            rng,
+            self.dialect,
+            label,
+            number=call.number,
+            stream=stream,
+            is_thoughtful=pauses,
+            is_agents=asked is not None and asked.format != "responses",
+            is_json=is_json,
+        )
+        is_short = bool(self.fault_rate) and rng.random() < _CUT_SHORT_RATE and not is_json
         return cut_short(self.dialect, generated) if is_short else generated
 
     def _note_rest(self, call: UpstreamCall, script: Script) -> None:

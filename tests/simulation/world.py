@@ -24,6 +24,9 @@ from tests.simulation.clients import (
     encode_request,
 )
 from tests.simulation.disk import Disk, memory_directory
+from tests.simulation.formats.clients import draw_format, run_thread
+from tests.simulation.formats.reading import PATHS, Format
+from tests.simulation.formats.threads import AGENTS, KeptTurn, ask_once
 from tests.simulation.gateways import SimulatedGateway
 from tests.simulation.lifecycle.actors import make_actors
 from tests.simulation.lifecycle.background import audit_background
@@ -38,14 +41,14 @@ from tests.simulation.plan import (
     Plan,
     make_plan,
 )
-from tests.simulation.records import Exchange, History
+from tests.simulation.records import Exchange, History, write_question
 from tests.simulation.upstreams import UpstreamHost
 from tests.simulation.virtual_loop import Address, StuckError, VirtualLoop
 from tests.support.scripted_providers.session import TOOLS
 
 _LIMIT_S = 20_000.0
+_THREAD_FORMATS: tuple[Format, ...] = ("messages", "chat", "responses")
 _REST_S = 400.0  # longer than any key or circuit breaker rests
-AGENTS = ("simulation/1.0", "codex_cli_rs/0.50.0 (simulation)", "OpenAI/Python 2.0")
 
 
 class World:
@@ -61,6 +64,8 @@ class World:
         self.running: dict[Address, SimulatedGateway] = {}
         """The newest process at each address."""
         self.lifecycle = Lifecycle()
+        self.kept_turns: list[KeptTurn] = []
+        """Turns in the histories that clients keep themselves."""
         self.hosts: dict[str, UpstreamHost] = {}
         self.stuck = ""
         self.longest_save_s = 0.01
@@ -207,9 +212,10 @@ class World:
             host.heal()
         self.disk.fail_at.clear()
         await asyncio.sleep(_REST_S)
+        rng = self.derive("probes")
         for name in self.hosts:
             request = {"model": f"safe-{name}", "stream": True}
-            exchange = self.new_exchange("alice", request)
+            exchange = self.new_exchange("alice", request, draw_format(rng))
             exchange.is_probe = True
             await self.perform(exchange, READS, self.plan.addresses[0])
         await audit_background(self)
@@ -217,18 +223,22 @@ class World:
 
     # Clients
 
-    def new_exchange(self, tenant: str, request: dict[str, object]) -> Exchange:
+    def new_exchange(
+        self, tenant: str, request: dict[str, object], format: Format = "responses"
+    ) -> Exchange:
+        """Record a request that asks a question of its own, with these settings."""
         number = len(self.history.exchanges)
-        text = f"Question qx{number}-{tenant}x, please."
         exchange = Exchange(
             number=number,
             tenant=tenant,
             process="",
-            request={"input": text, **request},
+            request={},
             began=self.loop.time(),
-            agent=AGENTS[number % len(AGENTS)],
+            path=PATHS[format],
+            agent=AGENTS[format][number % len(AGENTS[format])],
             question=number,
         )
+        exchange.request = ask_once(format, write_question(exchange), request)
         self.history.exchanges.append(exchange)
         return exchange
 
@@ -236,6 +246,9 @@ class World:
         rng = self.derive(f"conversation {number}")
         tenant = rng.choice([*TENANTS])
         await asyncio.sleep(rng.uniform(0.0, 10.0))
+        if (format := _THREAD_FORMATS[number % len(_THREAD_FORMATS)]) != "responses":
+            await run_thread(self, rng, tenant, format)
+            return
         previous: str | None = None
         for _ in range(self.plan.turns):
             exchange = self.new_exchange(tenant, draw_request(rng, previous))

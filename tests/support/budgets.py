@@ -29,6 +29,7 @@ CLASS_METHODS = 20
 CLASS_ATTRIBUTES = 12
 
 PROVIDERS = {"providers", "search"}  # data: a module for each provider
+FACADE = "dialects/*/dialect.py"
 MACHINE = PurePosixPath("core/stream")  # the state machine and its blocks
 CONSTRUCTORS = {"__init__", "__new__", "__post_init__"}
 DATA_CLASSES = {"Struct", "NamedTuple", "TypedDict", "Enum", "Protocol"}
@@ -72,7 +73,8 @@ def odd_packages(modules: Sequence[Module]) -> list[str]:
 
 
 def tiny_modules(modules: Sequence[Module]) -> list[str]:
-    """Modules of at most 60 lines that one other module imports, providers aside."""
+    """Modules of at most 60 lines that one other module imports. Providers are data, and the facade
+    of a dialect is the entry of its package, which only the registry of dialects imports."""
     names = {module.name: module for module in modules}
     importers: dict[str, set[str]] = defaultdict(set)
     for module in modules:
@@ -85,6 +87,7 @@ def tiny_modules(modules: Sequence[Module]) -> list[str]:
         if module.lines <= TINY_MODULE_LINES
         and module.path.name != "__init__.py"
         and module.layer not in PROVIDERS
+        and not module.path.match(FACADE)
         and len(importers[module.name]) == 1
         for importer in importers[module.name]
     ]

@@ -105,6 +105,10 @@ class Terminal:
         assert text in self.plain, f"{text!r} does not come; there is:\n{self.plain}"
         return self.plain
 
+    def read_more(self) -> bool:
+        """Read what it prints within a second; whether there was something."""
+        return bool(select.select([self._keyboard], [], [], 1.0)[0]) and self._take()
+
     def wait(self) -> int:
         """Read all output; return the exit status."""
         while self._look():
@@ -145,7 +149,7 @@ def on_terminal(
         stdout=screen,
         stderr=screen,
         cwd=home,
-        env=environment(home, TERM="xterm-256color", COLUMNS="100", **more),
+        env=environment(home, **{"TERM": "xterm-256color", "COLUMNS": "100", **more}),
         start_new_session=True,
     )
     os.close(screen)

@@ -166,12 +166,18 @@ def see_messages(status: int, data: bytes) -> Seen:
         for block in blocks
         if block["type"] == "tool_use" and block.get("is_closed")
     )
-    found = _STOP[delta["delta"]["stop_reason"]]
-    details = delta["delta"].get("stop_details") or {}
-    if details.get("explanation"):  # the model itself has refused, and said why
-        end = "filter" if details.get("reason") == "content_filter" else "stop"
-        return Seen(status, end, text + details["explanation"], reasoning)
+    found, explanation = _read_end(delta["delta"])
+    text += explanation
     return Seen(status, found, text, reasoning, calls if found == "calls" else ())
+
+
+def _read_end(ended: Document) -> tuple[str, str]:
+    """How a message has ended, and what the model has said if it has refused."""
+    details = ended.get("stop_details") or {}
+    if details.get("explanation"):
+        end = "filter" if details.get("reason") == "content_filter" else "stop"
+        return end, details["explanation"]
+    return _STOP[ended["stop_reason"]], ""
 
 
 def _extend_block(block: Document, delta: Document) -> None:
@@ -187,12 +193,62 @@ def _extend_block(block: Document, delta: Document) -> None:
             block["json"] += delta["partial_json"]
 
 
+# --- responses that are not streamed --------------------------------------------------------------
+
+
+def see_whole_response(document: Document) -> Seen:
+    parts = [
+        part for item in document["output"] if item["type"] == "message" for part in item["content"]
+    ]
+    text = "".join(part.get("text") or part.get("refusal") or "" for part in parts)
+    calls = tuple(
+        (item["name"], _compact(item["arguments"]))
+        for item in document["output"]
+        if item["type"] == "function_call" and item["status"] == "completed"
+    )
+    if document["status"] == "failed":
+        return Seen(0, "error")
+    if document["status"] == "incomplete":
+        reason = document["incomplete_details"]["reason"]
+        return Seen(200, "filter" if reason == "content_filter" else "length", text)
+    return Seen(200, "calls" if calls else "stop", text, calls=calls)
+
+
+def see_whole_completion(document: Document) -> Seen:
+    [choice] = document["choices"]
+    message = choice["message"]
+    end = _FINISH[choice["finish_reason"]]
+    calls = tuple(
+        (call["function"]["name"], _compact(call["function"]["arguments"]))
+        for call in message.get("tool_calls") or ()
+        if end == "calls"
+    )
+    return Seen(200, end, message["content"] or "", calls=calls)
+
+
+def see_whole_message(document: Document) -> Seen:
+    blocks = document["content"]
+    end, explanation = _read_end(document)
+    text = "".join(block["text"] for block in blocks if block["type"] == "text") + explanation
+    calls = tuple(
+        (block["name"], _compact(json.dumps(block["input"])))
+        for block in blocks
+        if block["type"] == "tool_use" and end == "calls"
+    )
+    return Seen(200, end, text, calls=calls)
+
+
+def _compact(arguments: str) -> str:
+    return json.dumps(json.loads(arguments), sort_keys=True)
+
+
 class Format(NamedTuple):
     """A client format: its path, the body of a question, and what its client sees."""
 
     path: str
     body: Mapping[str, Any]
     see: Callable[[int, bytes], Seen]
+    see_whole: Callable[[Document], Seen]
 
 
 _TOOLS: dict[str, list[Document]] = {
@@ -208,11 +264,18 @@ FORMATS: Mapping[str, Format] = {
         "/responses",
         {"input": "Hello?", "store": False, "tools": _TOOLS["responses"]},
         see_responses,
+        see_whole_response,
     ),
-    "chat": Format("/chat/completions", {"messages": _SAID, "tools": _TOOLS["chat"]}, see_chat),
+    "chat": Format(
+        "/chat/completions",
+        {"messages": _SAID, "tools": _TOOLS["chat"]},
+        see_chat,
+        see_whole_completion,
+    ),
     "messages": Format(
         "/messages",
         {"messages": _SAID, "max_tokens": 100, "tools": _TOOLS["messages"]},
         see_messages,
+        see_whole_message,
     ),
 }

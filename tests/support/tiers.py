@@ -15,7 +15,7 @@ MOST_QUICK_TESTS = 8000
 
 CHECK_ONLY: Mapping[str, str] = {
     "start the command or other programs again and again": """
-        test_examples.py test_library_docs.py unit/test_types.py
+        test_examples.py test_library_docs.py test_tutorials.py unit/test_types.py
         e2e/test_cli.py e2e/test_workers.py e2e/test_shutdown.py e2e/test_postgres.py
         unit/cli/codex/test_command.py unit/cli/codex/test_setup.py unit/cli/claude/test_command.py
         unit/support/test_seeds.py
@@ -32,7 +32,8 @@ CHECK_ONLY: Mapping[str, str] = {
         property/test_freeform.py property/test_http_fuzz.py property/test_usage.py
     """,
     "combine dialects with behaviours; unit and contract tests have each of them alone": """
-        e2e/test_agents_sdk.py e2e/test_attempts_changed.py e2e/test_attempts_degraded.py
+        e2e/test_agents_sdk.py e2e/test_attempts.py e2e/test_attempts_changed.py
+        e2e/test_attempts_degraded.py e2e/test_rounds.py e2e/test_upstream_failures.py
         e2e/test_canaries_round.py e2e/test_codex_dialects.py e2e/test_codex_requests.py
         e2e/test_compaction.py e2e/test_files.py e2e/test_openai_sdk_lifecycle.py
         e2e/test_references.py e2e/test_rounds_dialects.py e2e/test_rounds_mixed.py

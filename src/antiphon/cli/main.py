@@ -154,7 +154,9 @@ class CommandParser(argparse.ArgumentParser):
             from antiphon.config.source import suggest  # slow: only for an error
 
             known = [each.strip("'") for each in found[3].split(", ")]
-            message = f"{found[1]}: there is no {found[2]!r}; {suggest(found[2], known)}"
+            meant = suggest(found[2], known)
+            kind = "command" if found[1] == "COMMAND" else f"value of {found[1]}"
+            message = f"there is no {kind} {found[2]!r}; {meant}"
         elif message.endswith("arguments are required: COMMAND"):
             message = f"a command is missing; `antiphon help {self._command}` lists them"
         super().error(message)

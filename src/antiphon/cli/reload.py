@@ -33,7 +33,7 @@ examples:
 
 def add(parser: argparse.ArgumentParser) -> None:
     parser.description = (
-        "Have the gateway of a configuration file, on this machine, read the file again.\n"
+        "Apply a changed configuration file to the gateway that runs with it on this machine.\n"
         "New requests use the new providers, models, keys, limits and prices; running ones go\n"
         "on as they began. A file with a mistake changes nothing, and the exit status is not 0.\n"
         "SIGHUP does the same."

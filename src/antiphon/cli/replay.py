@@ -32,7 +32,7 @@ _EPILOG = """\
 examples:
   antiphon replay upstream.sse                       one event per line
   antiphon replay upstream.sse | jq -r .type         only the event names
-  antiphon replay --request request.json answer.json a JSON body, with its request
+  antiphon replay --request request.json body.json   a JSON body, with its request
   antiphon trace show ID --stream raw | antiphon replay -
   antiphon trace replay ID                           what the client of a traced request received
 """

@@ -18,7 +18,7 @@ from antiphon.store.url import hide_password
 _EPILOG = """\
 examples:
   antiphon store status                          what the configured store contains
-  antiphon store migrate                         update its schema before a new version starts
+  antiphon store migrate                         update the schema before a new version starts
   antiphon store copy sqlite:////var/lib/antiphon/turns.db postgresql://antiphon@db/antiphon
   antiphon store prune                           delete what has expired
 """
@@ -32,10 +32,10 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG
     parts = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     status = parts.add_parser("status", help="show what it contains")
-    status.description = "Show the version of its schema and what it contains."
+    status.description = "Show the version of the schema, and what the store contains."
     _add_options(status, run_status)
-    migrate = parts.add_parser("migrate", help="migrate its schema")
-    migrate.description = "Migrate its schema to this version of Antiphon."
+    migrate = parts.add_parser("migrate", help="migrate the schema")
+    migrate.description = "Migrate the schema of the store to this version of Antiphon."
     _add_options(migrate, run_migrate)
     prune = parts.add_parser("prune", help="delete what has expired")
     prune.description = "Delete the responses, event logs and conversations that have expired."
@@ -103,6 +103,6 @@ def _describe(state: StoreState) -> str:
     return (
         f"{state.name}\n"
         f"  schema {state.version}; this version of Antiphon uses {state.newest_version}\n"
-        f"  {state.responses:,} responses ({state.running:,} have not ended),"
-        f" {state.conversations:,} conversations"
+        f"  responses: {state.responses:,}, of which {state.running:,} still run\n"
+        f"  conversations: {state.conversations:,}"
     )

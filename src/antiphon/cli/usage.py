@@ -85,7 +85,7 @@ def run(args: argparse.Namespace) -> int:
     elif rows:
         make_console().print(make_usage_table([printable_fields(row) for row in rows], args.by))
     else:
-        make_console().print("no requests since then")
+        make_console().print("no requests in this time")
     return 0
 
 

@@ -13,7 +13,7 @@ _FEW = 6
 
 def suggest(value: str, known: Iterable[str]) -> str:
     """Suggest the known value nearest to an unknown one, or list all of them."""
-    near = difflib.get_close_matches(value, choices := list(known), n=1, cutoff=0.5)
+    near = difflib.get_close_matches(value, choices := list(known), n=1, cutoff=0.6)
     listed = f"known: {', '.join(choices)}"
     if not near:
         return listed

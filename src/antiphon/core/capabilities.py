@@ -40,6 +40,8 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     min_thinking_budget: int = 0
     """Where an effort is a number of tokens: the minimum budget, and the minimum that must remain
     of `max_output_tokens` for the answer. 0: the provider enforces both itself."""
+    thinking_budgets: bool = False
+    """The provider accepts a budget in tokens in place of an effort, though efforts have names."""
     max_thinking_budget: int | None = None
     """The maximum budget, where it is not only limited by `max_output_tokens`."""
     ranges: Mapping[str, tuple[float, float]] = {}
@@ -59,7 +61,7 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     deferred_tools: bool = False
     """Whether the provider itself hides a deferred tool until a result refers to it. Others get a
     deferred tool with the first reference."""
-    client_blocks: Literal["", "messages", "chat"] = ""
+    client_blocks: str = ""
     """The client format whose content blocks this provider accepts as they are."""
     replay_reasoning: ReplayReasoning = "never"
     """Whether reasoning of earlier turns is sent: never, on turns that call tools, always."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from contextlib import suppress
 from typing import Generic, TypeVar
 
 K = TypeVar("K", bound=Hashable)
@@ -29,11 +28,11 @@ class LRUValues(Generic[K, V]):
     def get(self, key: K) -> V | None:
         """Return the value of a key, or None if it is not cached."""
         values = self._values
-        if key in values:
-            with suppress(KeyError):  # another thread has just evicted it
-                values.move_to_end(key)
-                return values[key]
-        return None
+        try:
+            values.move_to_end(key)
+            return values[key]
+        except KeyError:  # also if another thread has just evicted it
+            return None
 
     def add(self, key: K, value: V) -> None:
         """Keep a value, unless its key is too large."""

@@ -65,6 +65,10 @@ class Request(Struct, frozen=True, kw_only=True):
     max_tool_calls: int | None = None
 
     text_format: Document = field(default_factory=_plain_text_format)
+    format_param: str = "text.format"
+    """The member of the client's document that requests the output format, for messages."""
+    schema_param: str = "text.format.schema"
+    """The member that has the schema of the output format."""
     verbosity: str | None = None
     reasoning: Document | None = None
     effort: str | None = None

@@ -35,6 +35,8 @@ def render_error(problem: Problem) -> ErrorReply:
     if problem.retry_after_s is not None:
         headers["retry-after"] = whole_seconds(problem.retry_after_s)
         headers["retry-after-ms"] = str(round(problem.retry_after_s * 1000))
+    if problem.is_permanent:  # SDKs repeat every 5xx otherwise
+        headers["x-should-retry"] = "false"
     return ErrorReply(problem.status, msgspec.json.encode({"error": error}), headers)
 
 

@@ -98,11 +98,6 @@ def non_empty_string(value: Any, param: str) -> str:
     return text
 
 
-def model_name(value: Any, param: str) -> str:
-    """The name of a model: logs, traces and usage keep it."""
-    return string_up_to(MAX_MODEL_NAME)(non_empty_string(value, param), param)
-
-
 def shorten_unknown(names: Iterable[str]) -> tuple[tuple[str, ...], int]:
     """Return the first unknown fields, shortened, and how many others there are: clients may send
     as many as fit into a request."""
@@ -134,6 +129,14 @@ def string_up_to(max_length: int) -> Reader[str]:
         return text
 
     return read
+
+
+_short_name = string_up_to(MAX_MODEL_NAME)
+
+
+def model_name(value: Any, param: str) -> str:
+    """The name of a model: logs, traces and usage keep it."""
+    return _short_name(non_empty_string(value, param), param)
 
 
 def enum(*supported: str) -> Reader[str]:

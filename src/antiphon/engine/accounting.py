@@ -37,12 +37,12 @@ class Accounting:
     """Limits of clients, and the queue of reports for those who observe runs."""
 
     limiter: RequestLimiter | None = None
-    on_queued: Callable[[], object] | None = None
-    """Called when a report is added to the empty queue; None: usage is not counted."""
     ended: deque[RunReport] = field(default_factory=deque)
     observers: list[Callable[[Sequence[RunReport]], object]] = field(default_factory=list)
     """Called with the reports, some time after the ends of their runs."""
-    on_rejected: Callable[[str], object] | None = None
+    queue_observers: list[Callable[[], object]] = field(default_factory=list)
+    """Called when a report is added to the empty queue. Without any, reports are not kept."""
+    rejection_observers: list[Callable[[str], object]] = field(default_factory=list)
     """Called with the error code of a request that was rejected before it had a run."""
     new_context: Callable[[TraceHeaders], TraceContext] | None = None
     """Makes the ids of a request in a distributed trace; None: there are none."""
@@ -70,10 +70,17 @@ class Accounting:
         """Take the report of a run that has ended."""
         if self.limiter is not None:
             self.limiter.release(report)
-        if self.on_queued is not None:
-            if not self.ended:
-                self.on_queued()
-            self.ended.append(report)
+        if not self.queue_observers:
+            return
+        if not self.ended:
+            for on_queued in self.queue_observers:
+                on_queued()
+        self.ended.append(report)
+
+    def record_rejection(self, code: str) -> None:
+        """Take the error code of a request that was rejected before it had a run."""
+        for observe in self.rejection_observers:
+            observe(code)
 
 
 def compute_cost(price: Price | None, usage: ResponseUsage | None) -> int | None:

@@ -72,7 +72,9 @@ class Keyring:
         session get the same key in every process, as long as it is ready."""
         now = self._clock()
         ready = [key for key in self._keys if key not in without and self._until(key, model) <= now]
-        if session and len(ready) > 1:
+        if len(ready) == 1:
+            return ready[0]
+        if session and ready:
             return min(ready, key=partial(_rank_key, session))
         return min(ready, key=lambda key: (self._used[key], self._active[key]), default=None)
 
@@ -181,7 +183,7 @@ class CircuitBreaker:
 
 @dataclass
 class ProviderHealth:
-    """What is known of one provider, across all requests."""
+    """The state of one provider, across all requests."""
 
     keyring: Keyring
     breaker: CircuitBreaker
@@ -280,7 +282,7 @@ class HealthRegistry:
     def __init__(
         self, config: AttemptConfig, clock: Clock, on_learn: OnHealthFact = _keep_to_itself
     ) -> None:
-        """`on_learn` is called with what is learned here."""
+        """`on_learn` is called with everything that is learned here."""
         self._config = config
         self._clock = clock
         self._on_learn = on_learn

@@ -16,6 +16,7 @@ from antiphon.engine.report import ServerCallReport
 
 OpenSessions: TypeAlias = Callable[[], McpSessions]
 """Makes the connections of one response to MCP servers; they are opened on first use."""
+_NAME_CHARS = 200  # of what clients and servers call something
 MakeOtherCall: TypeAlias = Callable[[GatewayCall], Awaitable[object]]
 
 
@@ -60,7 +61,7 @@ class McpCalls:
         found = await self._connect().list_tools(call.server)
         self._record(
             ServerCallReport(
-                server=call.server.label,
+                server=call.server.label[:_NAME_CHARS],
                 item_id=call.call_id,
                 error=None if found.problem is None else found.problem.type,
                 result_bytes=len(found.tools),
@@ -74,8 +75,8 @@ class McpCalls:
         result = await self._connect().call(call.server, call.tool, call.values or {})
         self._record(
             ServerCallReport(
-                server=call.server.label,
-                tool=call.tool,
+                server=call.server.label[:_NAME_CHARS],
+                tool=call.tool[:_NAME_CHARS],
                 item_id=call.call_id,
                 error=_error_type(result),
                 result_bytes=_size(result),

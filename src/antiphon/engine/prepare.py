@@ -224,15 +224,14 @@ class Preparer:
 
 def _pdf_contents(items: Iterable[Document]) -> list[str]:
     """The content (`file_data`) of all PDF files in these items, each once."""
-    contents = (
-        part["file_data"]
-        for item in items
-        for field in ("content", "output")
-        if isinstance(parts := item.get(field), list)
-        for part in parts
-        if isinstance(part, Mapping) and isinstance(part.get("file_data"), str)
-    )
-    return [*dict.fromkeys(filter(is_pdf, contents))]
+    contents: dict[str, None] = {}
+    for item in items:
+        for parts in (item.get("content"), item.get("output")):
+            for part in parts if isinstance(parts, list) else ():
+                data = part.get("file_data") if isinstance(part, dict) else None
+                if isinstance(data, str) and is_pdf(data):
+                    contents[data] = None
+    return list(contents)
 
 
 def _takes_pdfs(target: Target) -> bool:

@@ -110,6 +110,8 @@ class Router:
     def targets(self, name: str) -> list[Target]:
         """Return the targets to try in order: the one of the name, then its fallbacks."""
         first = self.resolve(name)
+        if not self._fallbacks:
+            return [first]
         following = self._fallbacks.get(name) or self._fallbacks.get("/".join(first.name), ())
         found = [first, *filter(None, map(self.direct, following))]
         return list({target.name: target for target in found}.values())
@@ -269,7 +271,7 @@ def _explain_missing_provider(
         return None
     keys = " or ".join(spec.api_key_env)
     if discovers and keys and spec.base_url and not spec.ambient_key:
-        return f"the provider {spec.name} has no API key: set {keys} and restart the gateway"
+        return f"the provider {spec.name} has no API key: set {keys} and start again"
     advice = f"add [providers.{spec.name}] to the configuration"
     if keys:
         return f"the provider {spec.name} is not configured: {advice}, and set {keys}"

@@ -428,7 +428,10 @@ def has_output(translation: Translation, events: Sequence[Event]) -> bool:
         return True
     if translation.machine.pending_finish is not None and not is_blocked(translation):
         return True
-    return any(not isinstance(event, Created | InProgress | Failed) for event in events)
+    return any(type(event) not in _NO_OUTPUT for event in events)
+
+
+_NO_OUTPUT = frozenset({Created, InProgress, Failed})
 
 
 def fault_without_output(

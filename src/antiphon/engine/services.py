@@ -114,7 +114,7 @@ class Services:
     rejected: RejectedParameters = field(default_factory=RejectedParameters)
     rejected_modes: RejectedModes = field(default_factory=RejectedModes)
     redactor: Redactor = field(default_factory=Redactor)
-    """Takes the configured secrets out of what is logged."""
+    """Takes the configured secrets out of log entries."""
     runtime: Runtime = field(default_factory=Runtime)
     active: ActiveRuns = field(default_factory=ActiveRuns)
     accounting: Accounting = field(default_factory=Accounting)

@@ -33,6 +33,7 @@ from antiphon.store.trace.rows import (
     TraceFinish,
     TraceRequest,
     TraceRow,
+    TraceServerCall,
     TraceSkip,
     TraceStream,
     TraceUsage,
@@ -52,13 +53,17 @@ class Tracer:
         return self.store is not None and self.store.keeps_payloads
 
     @cached_property
-    def record(self) -> Callable[[TraceRow], object]:
-        """Adds a row to the trace."""
-        return bool if self.store is None else self.store.record
+    def record(self) -> Callable[..., object]:
+        """Adds rows to the trace."""
+        return _drop if self.store is None else self.store.record
 
     def close(self) -> None:
         if self.store is not None:
             self.store.close()
+
+
+def _drop(*rows: TraceRow) -> None:
+    """Record nothing."""
 
 
 class RunEnd(Struct, frozen=True, kw_only=True):
@@ -199,8 +204,19 @@ class RunTrace:
             self.payloads.failed[self._progress.attempts[-1].number] = taken
 
     def add_server_call(self, call: ServerCallReport) -> None:
-        """Keep the report of a call of an MCP server."""
+        """Record a call of an MCP server that has ended."""
         self._progress.server_calls.append(call)
+        self._tracer.record(
+            TraceServerCall(
+                request_id=self.facts["request_id"],
+                server=call.server,
+                tool=call.tool,
+                item_id=call.item_id,
+                error=call.error,
+                result_bytes=call.result_bytes,
+                duration_ms=round(call.duration_ms),
+            )
+        )
 
     def begin_round(self) -> None:
         """Keep what the provider sent so far; a further round begins."""
@@ -290,12 +306,14 @@ class RunTrace:
 
     def _record_end(self, report: RunReport) -> None:
         self._has_ended = True
+        rows: list[TraceRow] = []
         if report.usage is not None:
-            self._record_usage(report.usage, report.cost)
+            rows.append(self._usage_row(report.usage, report.cost))
         first_event = report.first_event_ms
         latency = report.upstream_latency_ms
         served = report.served_by
         self._tracer.record(
+            *rows,
             TraceFinish(
                 request_id=self.facts["request_id"],
                 status=report.status,
@@ -308,22 +326,20 @@ class RunTrace:
                 provider_model=served.model if served else "",
                 dialect=served.dialect if served else "",
                 key_name=served.key_name if served else None,
-            )
+            ),
         )
         self._accounting.record(report)
 
-    def _record_usage(self, usage: ResponseUsage, cost: int | None) -> None:
-        self._tracer.record(
-            TraceUsage(
-                request_id=self.facts["request_id"],
-                input_tokens=usage.input_tokens,
-                cached_tokens=usage.input_tokens_details.cached_tokens,
-                cache_write_tokens=usage.input_tokens_details.cache_write_tokens,
-                output_tokens=usage.output_tokens,
-                reasoning_tokens=usage.output_tokens_details.reasoning_tokens,
-                estimated=usage.estimated is True,
-                cost=None if cost is None else cost / DOLLAR,
-            )
+    def _usage_row(self, usage: ResponseUsage, cost: int | None) -> TraceUsage:
+        return TraceUsage(
+            request_id=self.facts["request_id"],
+            input_tokens=usage.input_tokens,
+            cached_tokens=usage.input_tokens_details.cached_tokens,
+            cache_write_tokens=usage.input_tokens_details.cache_write_tokens,
+            output_tokens=usage.output_tokens,
+            reasoning_tokens=usage.output_tokens_details.reasoning_tokens,
+            estimated=usage.estimated is True,
+            cost=None if cost is None else cost / DOLLAR,
         )
 
     def _report(self, status: str, usage: ResponseUsage | None, end: RunEnd) -> RunReport:

@@ -43,8 +43,6 @@ def typed_errors() -> Iterator[None]:
 
 def _typed(error: UpstreamError) -> UpstreamError:
     kind = _CLASSES.get(error.fault.type, ProviderUnavailable)
-    typed = kind(error.fault, error.description, error.provider)
-    typed.code = error.fault.code
-    typed.message = error.description or error.fault.code
-    typed.args = (typed.message,)
-    return typed
+    code = error.fault.code
+    message = error.description or code
+    return kind(error.fault, error.description, error.provider, code=code, message=message)

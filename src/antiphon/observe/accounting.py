@@ -14,6 +14,7 @@ from antiphon.observe.counters import LimitCounters, MemoryLimitCounters, list_p
 from antiphon.observe.limits import ClientLimiter, limits_cost
 from antiphon.observe.recorder import UsageRecorder
 from antiphon.observe.redis_counters import RedisLimitCounters
+from antiphon.observe.span_export import make_context_factory
 from antiphon.observe.worker_counters import WorkerLimitCounters
 from antiphon.stages.log import Entry
 from antiphon.store.store import Store
@@ -36,7 +37,8 @@ async def start_accounting(
     await counters.open()
     if config.limits.clients:
         await load_costs(store, counters, runtime.epoch_s())
-    accounting = apply_limits(Accounting(), config, counters, runtime, emit)
+    unlimited = Accounting(new_context=make_context_factory(config, runtime))
+    accounting = apply_limits(unlimited, config, counters, runtime, emit)
     recorder = UsageRecorder(store.usage, accounting, emit)
     recorder.start()
     return recorder

@@ -73,7 +73,7 @@ class Window:
         self.total += amount
 
     def expire(self, now: float) -> None:
-        """Forget what is older than a minute."""
+        """Forget everything older than a minute."""
         while self._entries and self._entries[0][0] <= now - MINUTE_S:
             self.total -= self._entries.popleft()[1]
 

@@ -8,9 +8,10 @@ multiprocess mode of `prometheus-client`). Any other process counts on its own.
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections import Counter as Counts
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest, values
@@ -18,10 +19,13 @@ from prometheus_client.multiprocess import MultiProcessCollector, mark_process_d
 
 from antiphon.core.response import ResponseUsage
 from antiphon.engine.accounting import DOLLAR
+from antiphon.engine.engine import Engine
 from antiphon.engine.report import RunReport
-from antiphon.observe.gauges import Gauges, GaugeValues
+from antiphon.observe.gauges import Gauges, GaugeValues, read_engine
 from antiphon.observe.label_values import LabelValues
 
+REFRESH_S = 5.0
+"""How often a process shows its gauges to the others that share its figures."""
 _LATENCY_S = (0.05, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60, 120, 300)
 _STORE_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5)
 _NO_CODE = "none"  # of a run that could not be entered
@@ -31,77 +35,44 @@ _Sender: TypeAlias = tuple[str, str, str]
 """Client, provider and model, as they are labels."""
 
 
-class Metrics:
-    """All series of one process."""
+class RequestCounters:
+    """Counters of requests: how they ended, and what they have used."""
 
-    def __init__(self) -> None:
-        self.registry = CollectorRegistry()
-        self.is_shared = values.ValueClass is not values.MutexValue  # see the module
-        self._clients = LabelValues()
-        self._models = LabelValues()
+    def __init__(self, registry: CollectorRegistry) -> None:
         self._codes = LabelValues()
-        self._requests = self._counter(
-            "requests", "Requests that have ended, by outcome.", *_SENDER, "format", "status"
+        self._requests = _counter(
+            registry,
+            "requests",
+            "Requests that have ended, by outcome.",
+            *_SENDER,
+            "format",
+            "status",
         )
-        self._rejected = self._counter(
-            "rejected_requests", "Requests rejected before a provider was chosen.", "code"
+        self._rejected = _counter(
+            registry, "rejected_requests", "Requests rejected before a provider was chosen.", "code"
         )
-        self._failed = self._counter(
-            "failed_responses", "Responses that failed, by the code of the log.", *_TARGET, "code"
+        self._failed = _counter(
+            registry,
+            "failed_responses",
+            "Responses that failed, by the code of the log.",
+            *_TARGET,
+            "code",
         )
-        self._events = self._counter("events", "Events of ended responses.", *_TARGET)
-        self._tokens = self._counter(
-            "tokens", "Tokens of ended responses; each token has one kind.", *_SENDER, "kind"
+        self._events = _counter(registry, "events", "Events of ended responses.", *_TARGET)
+        self._tokens = _counter(
+            registry,
+            "tokens",
+            "Tokens of ended responses; each token has one kind.",
+            *_SENDER,
+            "kind",
         )
-        self._cost = self._counter("cost_dollars", "Known cost in US dollars.", *_SENDER)
-        self._unpriced = self._counter(
-            "unpriced_requests", "Requests whose cost is unknown.", *_TARGET
+        self._cost = _counter(registry, "cost_dollars", "Known cost in US dollars.", *_SENDER)
+        self._unpriced = _counter(
+            registry, "unpriced_requests", "Requests whose cost is unknown.", *_TARGET
         )
-        self._attempts = self._counter(
-            "attempts", "Attempts at providers, by the fault that ended them.", *_TARGET, "fault"
-        )
-        self._first_event = self._histogram(
-            "first_event_seconds", "Time to the first event of a response.", _LATENCY_S, *_TARGET
-        )
-        self._duration = self._histogram(
-            "request_seconds", "Duration of requests.", _LATENCY_S, *_TARGET
-        )
-        self._store = self._histogram(
-            "store_seconds", "Time to load a history or save a response.", _STORE_S, "operation"
-        )
-        self._gauges = Gauges(self.registry)
 
-    def _counter(self, name: str, description: str, *labels: str) -> Counter:
-        return Counter(f"antiphon_{name}", description, labels, registry=self.registry)
-
-    def _histogram(
-        self, name: str, description: str, buckets: Sequence[float], *labels: str
-    ) -> Histogram:
-        name = f"antiphon_{name}"
-        return Histogram(name, description, labels, registry=self.registry, buckets=buckets)
-
-    def count(self, ended: Iterable[RunReport]) -> None:
-        """Count requests that have ended; those that share their labels, all at once."""
-        senders: dict[tuple[str, str, str], list[RunReport]] = {}
-        attempts: Counts[tuple[str, str, str]] = Counts()
-        for request in ended:
-            sender = request.client, request.provider, request.model
-            senders.setdefault(sender, []).append(request)
-            for attempt in request.attempts:
-                fault = attempt.fault_type or "none"
-                attempts[attempt.provider, attempt.model, fault] += 1
-        for (client, provider, model), requests in senders.items():
-            target = provider, self._models.bound(model)
-            self._count_requests((self._clients.bound(client), *target), requests)
-            self._observe_times(target, requests)
-        for (provider, model, fault), number in attempts.items():
-            self._attempts.labels(provider, self._models.bound(model), fault).inc(number)
-
-    def count_rejection(self, code: str) -> None:
-        """Count a request that was rejected before it had a run."""
-        self._rejected.labels(self._codes.bound(code)).inc()
-
-    def _count_requests(self, sender: _Sender, requests: Sequence[RunReport]) -> None:
+    def count(self, sender: _Sender, requests: Sequence[RunReport]) -> None:
+        """Count requests that share their sender."""
         outcomes = Counts((request.format, request.status) for request in requests)
         for outcome, number in outcomes.items():
             self._requests.labels(*sender, *outcome).inc(number)
@@ -119,13 +90,95 @@ class Metrics:
         if len(costs) < len(requests):
             self._unpriced.labels(*sender[1:]).inc(len(requests) - len(costs))
 
-    def _observe_times(self, target: tuple[str, str], requests: Sequence[RunReport]) -> None:
+    def count_rejection(self, code: str) -> None:
+        self._rejected.labels(self._codes.bound(code)).inc()
+
+
+class DurationHistograms:
+    """Histograms of the times of requests."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._first_event = _histogram(
+            registry,
+            "first_event_seconds",
+            "Time to the first event of a response.",
+            _LATENCY_S,
+            *_TARGET,
+        )
+        self._duration = _histogram(
+            registry, "request_seconds", "Duration of requests.", _LATENCY_S, *_TARGET
+        )
+        self._store = _histogram(
+            registry,
+            "store_seconds",
+            "Time to load a history or save a response.",
+            _STORE_S,
+            "operation",
+        )
+        self._servers = LabelValues()
+        self._server_calls = _histogram(
+            registry,
+            "mcp_call_seconds",
+            "Calls of MCP servers, by their error.",
+            _LATENCY_S,
+            "server",
+            "operation",
+            "error",
+        )
+
+    def observe(self, target: tuple[str, str], requests: Sequence[RunReport]) -> None:
         duration = self._duration.labels(*target)
         for request in requests:
             duration.observe(request.duration_ms / 1000)
         _observe(self._first_event, target, (request.first_event_ms for request in requests))
         _observe(self._store, ("load",), (request.load_ms for request in requests))
         _observe(self._store, ("save",), (request.save_ms for request in requests))
+        for call in (call for request in requests for call in request.server_calls):
+            operation = "list" if call.tool is None else "call"
+            labels = self._servers.bound(call.server), operation, call.error or "none"
+            self._server_calls.labels(*labels).observe(call.duration_ms / 1000)
+
+
+class Metrics:
+    """All series of one process."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        """Shows the series in the order in which they are made."""
+        self.is_shared = values.ValueClass is not values.MutexValue  # see the module
+        self._clients = LabelValues()
+        self._models = LabelValues()
+        self._requests = RequestCounters(self.registry)
+        self._attempts = _counter(
+            self.registry,
+            "attempts",
+            "Attempts at providers, by the fault that ended them.",
+            *_TARGET,
+            "fault",
+        )
+        self._durations = DurationHistograms(self.registry)
+        self._gauges = Gauges(self.registry)
+
+    def count(self, ended: Iterable[RunReport]) -> None:
+        """Count requests that have ended; those that share their labels, all at once."""
+        senders: dict[tuple[str, str, str], list[RunReport]] = {}
+        attempts: Counts[tuple[str, str, str]] = Counts()
+        for request in ended:
+            sender = request.client, request.provider, request.model
+            senders.setdefault(sender, []).append(request)
+            for attempt in request.attempts:
+                fault = attempt.fault_type or "none"
+                attempts[attempt.provider, attempt.model, fault] += 1
+        for (client, provider, model), requests in senders.items():
+            target = provider, self._models.bound(model)
+            self._requests.count((self._clients.bound(client), *target), requests)
+            self._durations.observe(target, requests)
+        for (provider, model, fault), number in attempts.items():
+            self._attempts.labels(provider, self._models.bound(model), fault).inc(number)
+
+    def count_rejection(self, code: str) -> None:
+        """Count a request that was rejected before it had a run."""
+        self._requests.count_rejection(code)
 
     def set_gauges(self, values: GaugeValues) -> None:
         """Set the gauges to what was read just now."""
@@ -143,6 +196,60 @@ class Metrics:
         """Take the gauges of this process out of the sums; what it has counted stays."""
         if self.is_shared:
             mark_process_dead(os.getpid())  # type: ignore[no-untyped-call]
+
+
+class EngineMetrics:
+    """Counts the requests of an engine from `start` on."""
+
+    def __init__(self, find_engine: Callable[[], Engine], refresh_s: float = REFRESH_S) -> None:
+        """`find_engine` returns that of the configuration in effect: its gauges are shown."""
+        self._find_engine = find_engine
+        self._refresh_s = refresh_s
+        self._accounting = find_engine().services.accounting
+        self._metrics = Metrics()
+        self._refreshing: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._accounting.observers.append(self._metrics.count)
+        self._accounting.rejection_observers.append(self._metrics.count_rejection)
+        if self._metrics.is_shared:
+            self._refreshing = asyncio.get_running_loop().create_task(self._refresh())
+
+    async def scrape(self) -> bytes:
+        """Return all series, up to date. A thread writes them: there may be thousands."""
+        self._update()
+        return await asyncio.to_thread(self._metrics.render)
+
+    def close(self) -> None:
+        if self._refreshing is not None:
+            self._refreshing.cancel()
+        self._accounting.drain()
+        self._metrics.close()
+
+    def _update(self) -> None:
+        values = read_engine(self._find_engine())
+        self._accounting.drain()
+        self._metrics.set_gauges(values)
+
+    async def _refresh(self) -> None:
+        while True:
+            self._update()
+            await asyncio.sleep(self._refresh_s)
+
+
+def _counter(registry: CollectorRegistry, name: str, description: str, *labels: str) -> Counter:
+    return Counter(f"antiphon_{name}", description, labels, registry=registry)
+
+
+def _histogram(
+    registry: CollectorRegistry,
+    name: str,
+    description: str,
+    buckets: Sequence[float],
+    *labels: str,
+) -> Histogram:
+    name = f"antiphon_{name}"
+    return Histogram(name, description, labels, registry=registry, buckets=buckets)
 
 
 def _observe(

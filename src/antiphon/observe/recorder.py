@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
 from operator import attrgetter
 
 from antiphon.core.response import ResponseUsage
@@ -75,14 +74,13 @@ class UsageRecorder:
     def start(self) -> None:
         """Count requests from now on."""
         self.accounting.observers.append(self._add)
-        self.accounting.on_queued = partial(
-            asyncio.get_running_loop().call_later, FLUSH_AFTER_S, self._begin_flush
-        )
+        self.accounting.queue_observers.append(self._schedule_flush)
 
     async def close(self) -> None:
         """Write the queue, within a few seconds, and count nothing any more."""
         self._is_closed = True
-        self.accounting.on_queued = None
+        if self._schedule_flush in self.accounting.queue_observers:
+            self.accounting.queue_observers.remove(self._schedule_flush)
         try:
             async with asyncio.timeout(self._close_s):
                 await self.flush()
@@ -92,8 +90,11 @@ class UsageRecorder:
         if self._flushing is not None:
             self._flushing.cancel()
 
+    def _schedule_flush(self) -> None:
+        asyncio.get_running_loop().call_later(FLUSH_AFTER_S, self._begin_flush)
+
     def _begin_flush(self) -> None:
-        if self._is_closed:  # a request of another configuration was the last
+        if self._is_closed:
             return
         self._flushing = asyncio.get_running_loop().create_task(self.flush())
 

@@ -17,114 +17,28 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from itertools import zip_longest
-from typing import Any, TypeAlias
+from typing import Any
 
 from msgspec import Struct
 
 from antiphon.config import ClientLimitConfig, SharedConfig
-from antiphon.engine.accounting import DOLLAR
 from antiphon.engine.runtime import Runtime
-from antiphon.engine.shared.redis_link import import_redis
-from antiphon.observe.counters import LimitName, LimitState, MemoryLimitCounters, list_periods
+from antiphon.observe.counters import LimitState, MemoryLimitCounters
+from antiphon.observe.redis_scripts import (
+    TIMEOUT_S,
+    LimitScripts,
+    Script,
+    ScriptConnection,
+    ServerClock,
+    read_state,
+)
 from antiphon.stages.log import Entry
 
-TIMEOUT_S = 2.0
 RETRY_S = 1.0
 _BATCH = 100  # requests in one round trip
-_MAX_LATE = 10  # how often a reply is waited for again because this process was busy
-_RUNNING_S = 60  # after which a request of a process that is gone does not count
 _RENEW_S = 20.0
 _MAX_QUEUED = 10_000
-_NO_LIMIT = -1
-_LIMITS: tuple[LimitName, ...] = (
-    "cost_per_month",
-    "cost_per_day",
-    "requests_per_minute",
-    "tokens_per_minute",
-    "max_streams",
-)
-
-_BEGIN = f"""
-local running_s = {_RUNNING_S}
-local now = tonumber(ARGV[1])
-if not now then
-  local time = redis.call('TIME')
-  now = time[1] + time[2] / 1000000
-end
-"""
-
-# Keys: requests, tokens, running, month, day. Arguments: now (empty: the time of the server), id,
-# costs of the month and of the day that this process knows of, then the limits in the order of
-# _LIMITS (-1: none).
-_ACQUIRE = f"""{_BEGIN}
-redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now - 60)
-redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now - 60)
-redis.call('ZREMRANGEBYSCORE', KEYS[3], '-inf', now)
-local tokens, entries = 0, redis.call('ZRANGE', KEYS[2], 0, -1, 'WITHSCORES')
-for i = 1, #entries, 2 do tokens = tokens + tonumber(string.match(entries[i], '^%d+')) end
-local used = {{
-  math.max(tonumber(redis.call('GET', KEYS[4]) or 0), tonumber(ARGV[3])),
-  math.max(tonumber(redis.call('GET', KEYS[5]) or 0), tonumber(ARGV[4])),
-  redis.call('ZCARD', KEYS[1]), tokens, redis.call('ZCARD', KEYS[3])}}
-local refused = 0
-for i = 1, 5 do
-  local limit = tonumber(ARGV[4 + i])
-  if limit >= 0 and used[i] >= limit then refused = i break end
-end
-if refused == 0 then
-  redis.call('ZADD', KEYS[1], now, ARGV[2])
-  redis.call('ZADD', KEYS[3], now + running_s, ARGV[2])
-  redis.call('EXPIRE', KEYS[1], 61)
-  redis.call('EXPIRE', KEYS[3], running_s + 1)
-end
-local function target(total, limit) if total >= limit then return limit - 1 end return 0 end
-local requests, limit, wait, token_wait = redis.call('ZCARD', KEYS[1]), tonumber(ARGV[7]), 0, 0
-if limit >= 0 and requests > 0 then
-  local index = requests - target(requests, limit) - 1
-  local entry = redis.call('ZRANGE', KEYS[1], index, index, 'WITHSCORES')
-  if entry[2] then wait = entry[2] + 60 - now end
-end
-limit = tonumber(ARGV[8])
-if limit >= 0 then
-  local left, goal = tokens, target(tokens, limit)
-  for i = 1, #entries, 2 do
-    if left > goal then
-      left = left - tonumber(string.match(entries[i], '^%d+'))
-      token_wait = entries[i + 1] + 60 - now
-    end
-  end
-end
-return {{refused, requests, tokens, string.format('%d', used[refused] or 0),
-  tostring(math.max(0, wait)), tostring(math.max(0, token_wait))}}
-"""
-
-# The same keys. Arguments: now, id, tokens, cost, seconds since it was released. A call whose reply
-# was lost is repeated: the entry of its tokens says that its cost was counted.
-_RELEASE = f"""{_BEGIN}
-redis.call('ZREM', KEYS[3], ARGV[2])
-local is_new = 1
-if ARGV[3] ~= '0' then
-  is_new = redis.call('ZADD', KEYS[2], now - ARGV[5], ARGV[3] .. ':' .. ARGV[2])
-  redis.call('EXPIRE', KEYS[2], 61)
-end
-if ARGV[4] ~= '0' and is_new == 1 then
-  for i = 4, 5 do
-    redis.call('INCRBY', KEYS[i], ARGV[4])
-    redis.call('EXPIRE', KEYS[i], 2764800)
-  end
-end
-"""
-
-# The key of running requests of one client. Arguments: now, ids.
-_RENEW = f"""{_BEGIN}
-for i = 2, #ARGV do redis.call('ZADD', KEYS[1], now + running_s, ARGV[i]) end
-redis.call('EXPIRE', KEYS[1], running_s + 1)
-"""
-
 _PER_PROCESS = "each process counts the limits of clients by itself"
-
-ServerClock: TypeAlias = Callable[[], float | None]
-"""Returns the time of minutes; None is the time of the server, the same for all gateways."""
 
 
 class _Release(Struct, frozen=True):
@@ -161,14 +75,11 @@ class RedisLimitCounters:
         now: ServerClock = lambda: None,
     ) -> None:
         """A server that does not reply within `timeout_s` is away."""
-        redis = import_redis()
-        self._errors = (OSError, TimeoutError, redis.RedisError)
-        self._client: Any = redis.asyncio.from_url(config.url, retry=None)
-        self._timeout_s = timeout_s
-        self._config = config
+        self._connection = ScriptConnection(config.url, timeout_s)
+        self._scripts = LimitScripts(config.prefix, now)
+        self._address = config.address
         self._runtime = runtime
         self._emit = emit
-        self._now = now
         self._memory = memory
         self._asked: deque[_Asked] = deque()
         self._running: dict[str, str] = {}
@@ -218,7 +129,7 @@ class RedisLimitCounters:
         self._keep_sending()
         if self._sending is not None:
             await asyncio.wait((self._sending,))
-        await self._client.aclose()
+        await self._connection.close()
 
     def _queue(self, client: str, request_id: str, tokens: int, cost: int) -> None:
         at = self._runtime.monotonic()
@@ -237,51 +148,25 @@ class RedisLimitCounters:
         while (self._asked or self._releases) and not self._is_away:
             batch = [self._asked.popleft() for _ in range(min(_BATCH, len(self._asked)))]
             try:
-                replies = await self._call(*map(self._acquire_call, batch))
-            except self._errors as error:
+                replies = await self._call(*map(self._to_acquire, batch))
+            except self._connection.errors as error:
                 self._report_away(error)
                 _answer([*batch, *self._asked], [])
                 self._asked.clear()
                 return
-            for each in _answer(batch, [_read_state(reply) for reply in replies]):
+            for each in _answer(batch, [read_state(reply) for reply in replies]):
                 self._queue(each.client, each.request_id, 0, 0)
 
-    async def _call(self, *calls: tuple[Any, ...]) -> list[Any]:
+    async def _call(self, *calls: Script) -> list[Any]:
         """Make calls in one round trip, after everything that was released before; return their
         results."""
         releases, self._releases = self._releases, []
         try:
-            scripts = [*map(self._release_call, releases), *calls]
-            return (await self._reply_to(scripts))[len(releases) :]
+            scripts = [*map(self._to_release, releases), *calls]
+            return (await self._connection.run(scripts))[len(releases) :]
         except BaseException:
             self._releases = [*releases, *self._releases]
             raise
-
-    async def _reply_to(self, scripts: Sequence[tuple[Any, ...]]) -> list[Any]:
-        """Send scripts; raises `TimeoutError` if there is no reply in time. A reply that arrives
-        while this process is busy with something else is in time."""
-        loop = asyncio.get_running_loop()
-        sent = loop.create_task(self._execute(scripts))
-        try:
-            for _ in range(_MAX_LATE):
-                due = loop.time() + self._timeout_s
-                await asyncio.wait((sent,), timeout=self._timeout_s)
-                if sent.done() or loop.time() < due + self._timeout_s / 4:
-                    break
-            if sent.done():
-                return sent.result()
-            raise TimeoutError(f"no reply within {self._timeout_s:g} s")
-        finally:
-            sent.cancel()
-            await asyncio.wait((sent,))
-
-    async def _execute(self, scripts: Sequence[tuple[Any, ...]]) -> list[Any]:
-        async with self._client.pipeline(transaction=False) as pipeline:
-            pipeline.ping()
-            for each in scripts:
-                pipeline.eval(*each)
-            replies: list[Any] = await pipeline.execute()
-            return replies[1:]
 
     # Renewing, and looking for a server that is away
 
@@ -300,23 +185,23 @@ class RedisLimitCounters:
             self._keep_sending()
             now = self._runtime.monotonic()
             if self._running and now >= renewed_at + _RENEW_S:
-                with suppress(*self._errors):
+                with suppress(*self._connection.errors):
                     await self._renew()
                     renewed_at = now
 
     async def _is_back(self) -> bool:
         try:
             await self._call()
-        except self._errors:
+        except self._connection.errors:
             return False
         self._is_away = False
-        self._emit(Entry("limits.shared", "info", {"server": self._config.address}))
+        self._emit(Entry("limits.shared", "info", {"server": self._address}))
         return True
 
     def _report_away(self, error: Exception) -> None:
         self._is_away = True
         reason = f"{type(error).__name__}: {error}"
-        facts = {"server": self._config.address, "reason": reason, "effect": _PER_PROCESS}
+        facts = {"server": self._address, "reason": reason, "effect": _PER_PROCESS}
         self._emit(Entry("limits.not_shared", "warning", facts))
         self._keep_renewing()
 
@@ -324,37 +209,22 @@ class RedisLimitCounters:
         sent = dict(self._running)
         calls = []
         for client in dict.fromkeys(sent.values()):
-            key = self._keys(client, self._runtime.epoch_s())[2]
             ids = [id for id, each in sent.items() if each == client]
-            calls.append((_RENEW, 1, key, self._time(), *ids))
+            calls.append(self._scripts.renew(client, ids, self._runtime.epoch_s()))
         await self._call(*calls)
         for id in sent.keys() - self._running.keys():  # released during the call, maybe before
             self._queue(sent[id], id, 0, 0)
 
-    # Calls of scripts
-
-    def _acquire_call(self, each: _Asked) -> tuple[Any, ...]:
-        keys = self._keys(each.client, self._runtime.epoch_s())
+    def _to_acquire(self, each: _Asked) -> Script:
         spent = self._memory.spent(each.client)
-        values = (self._time(), each.request_id, *spent, *_list_limits(each.limits))
-        return (_ACQUIRE, 5, *keys, *values)
+        epoch_s = self._runtime.epoch_s()
+        return self._scripts.acquire(each.client, each.request_id, each.limits, spent, epoch_s)
 
-    def _release_call(self, each: _Release) -> tuple[Any, ...]:
-        keys = self._keys(each.client, each.epoch_s)
+    def _to_release(self, each: _Release) -> Script:
         age_s = self._runtime.monotonic() - each.at
-        return (
-            *(_RELEASE, 5, *keys),
-            *(self._time(), each.request_id, each.tokens, each.cost, age_s),
+        return self._scripts.release(
+            each.client, each.request_id, each.tokens, each.cost, age_s, each.epoch_s
         )
-
-    def _time(self) -> float | str:
-        now = self._now()
-        return "" if now is None else now
-
-    def _keys(self, client: str, now: float) -> list[str]:
-        month, day = list_periods(now)
-        names = ("requests", "tokens", "running", month, day)
-        return [f"{self._config.prefix}:limits:{{{client}}}:{name}" for name in names]
 
 
 def _answer(batch: Sequence[_Asked], states: Sequence[LimitState]) -> list[_Asked]:
@@ -367,26 +237,3 @@ def _answer(batch: Sequence[_Asked], states: Sequence[LimitState]) -> list[_Aske
         elif state is not None and state.refused_by is None:
             withdrawn.append(each)
     return withdrawn
-
-
-def _list_limits(limits: ClientLimitConfig) -> list[int]:
-    values = {name: getattr(limits, name) for name in _LIMITS}
-    scales = {name: DOLLAR if name.startswith("cost") else 1 for name in _LIMITS}
-    return [
-        _NO_LIMIT if value is None else round(value * scales[name])
-        for name, value in values.items()
-    ]
-
-
-def _read_state(found: Any) -> LimitState:
-    refused, requests, tokens, spent, requests_reset_s, tokens_reset_s = found
-    refused_by = _LIMITS[refused - 1] if refused else None
-    is_cost = refused_by is not None and refused_by.startswith("cost")
-    return LimitState(
-        refused_by=refused_by,
-        requests=requests,
-        tokens=tokens,
-        spent=int(spent) if is_cost else 0,
-        requests_reset_s=float(requests_reset_s),
-        tokens_reset_s=float(tokens_reset_s),
-    )

@@ -9,8 +9,8 @@ from functools import partial
 from typing import Protocol
 
 from antiphon.config import Config, OtelConfig
-from antiphon.engine.accounting import Accounting
-from antiphon.engine.report import RunReport
+from antiphon.engine.accounting import Accounting, TraceHeaders
+from antiphon.engine.report import RunReport, TraceContext
 from antiphon.engine.runtime import Runtime
 from antiphon.observe.trace_context import take_over
 from antiphon.providers.registry import Provider
@@ -29,11 +29,17 @@ class SpanExport(Protocol):
     async def close(self) -> None: ...
 
 
+def make_context_factory(
+    config: Config, runtime: Runtime
+) -> Callable[[TraceHeaders], TraceContext] | None:
+    """What makes the ids of a request in a distributed trace; None without a receiver of spans."""
+    return partial(take_over, new_bytes=runtime.new_nonce) if config.otel.endpoint else None
+
+
 def start_spans(
     config: Config,
     providers: Mapping[str, Provider],
     accounting: Accounting,
-    runtime: Runtime,
     emit: Callable[[Entry], None],
 ) -> SpanExport | None:
     """Export spans of all requests from now on, if a receiver is configured."""
@@ -48,7 +54,6 @@ def start_spans(
             " opentelemetry-sdk and opentelemetry-exporter-otlp-proto-http into Antiphon's"
             " environment, or remove [otel]",
         ) from error
-    accounting.new_context = partial(take_over, new_bytes=runtime.new_nonce)
     accounting.observers.append(export.observe)
     return export
 

@@ -43,7 +43,7 @@ class _Row(Struct, frozen=True):
     other_model: bool = True
 
 
-_CHECK_CODE = "Look at the tab `Sent upstream`: the provider names what it does not accept."
+_CHECK_CODE = "Compare what was sent upstream with the words of the provider."
 _AGAIN = "Send the request again, or try it on another model."
 _FAULTS: Mapping[str, _Row] = {
     _T.rate_limit: _Row(
@@ -144,6 +144,12 @@ _FAULTS: Mapping[str, _Row] = {
     _K.SHUTDOWN: _Row(
         "gateway", "The gateway was restarting", "Send the request again.", other_model=False
     ),
+    _K.MCP_LIST: _Row(
+        "client",
+        "An MCP server of the request did not list its tools",
+        "Check the address and the credentials of the server, and [mcp] of the gateway.",
+        other_model=False,
+    ),
     _K.OUT_OF_FILES: _Row(
         "gateway",
         "The gateway has reached its limit of open files",
@@ -172,7 +178,7 @@ _REJECTIONS: Mapping[str, _Row] = {
     "401": _reject(
         "client",
         "The client sent no key, or one that the gateway does not know",
-        "Give the client a key of `api_keys` in [server], or make one in Configuration.",
+        "Give the client a key of `api_keys` in [server], or make one on the page.",
     ),
     "403": _reject(
         "client",
@@ -182,7 +188,7 @@ _REJECTIONS: Mapping[str, _Row] = {
     "404": _reject(
         "client",
         "The gateway has nothing at this address",
-        "Check the base URL of the client: it ends with `/v1`.",
+        "Compare the path and the base URL of the client with what the message says.",
     ),
     "413": _reject(
         "client", "The request is too large", "Send less, or raise the limit in [server]."

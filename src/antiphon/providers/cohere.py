@@ -33,6 +33,7 @@ _TEXT = Capabilities(
 _REASONS = replace(
     _TEXT,
     efforts=parse_efforts("none low low medium high high high"),
+    thinking_budgets=True,
     replay_reasoning="tool_turns",
     max_output_tokens=32_000,
 )

@@ -1,4 +1,8 @@
-"""OpenRouter: models of many vendors; their state is replayed in `reasoning_details`."""
+"""OpenRouter: models of many vendors; their state is replayed in `reasoning_details`.
+
+Claude caches a prompt only up to a breakpoint. One member of the request has OpenRouter place it at
+the end of the prompt, and move it with the thread.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +14,17 @@ from antiphon.core.plan.plan import Plan
 from antiphon.dialects.chat.quirks import ChatQuirks
 from antiphon.providers.spec import Spec, parse_efforts
 
+_NEED_BREAKPOINTS = "anthropic/"
+
 
 def _patch(body: dict[str, Any], plan: Plan) -> dict[str, Any]:
     if "tools" in body:
         body["tools"] = [_tool(tool) for tool in body["tools"]]
+    if plan.effort is not None and plan.effort.isdecimal():
+        body["reasoning"] = {"max_tokens": int(plan.effort)}
+    if plan.model.startswith(_NEED_BREAKPOINTS):
+        body["cache_control"] = {"type": "ephemeral"}
+        body["messages"] = body.pop("messages")  # it stays the last member
     return body
 
 
@@ -37,6 +48,7 @@ SPEC = Spec(
             """.split()
         ),
         efforts=parse_efforts("none minimal low medium high xhigh xhigh"),
+        thinking_budgets=True,
         inputs=frozenset({"text", "image", "file"}),
         web_search="none",  # `native` works with every model, but is billed separately
     ),

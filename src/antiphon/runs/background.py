@@ -9,24 +9,26 @@ import asyncio
 from collections.abc import Coroutine, Mapping, MutableMapping, Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
-from typing import Any, NamedTuple, Self
+from typing import Any
 
-import msgspec
 from msgspec.structs import replace
 
-from antiphon.core.client_profile import Profile
 from antiphon.core.events import Created, Queued
 from antiphon.core.items import Document
-from antiphon.core.mcp.credentials import without_credentials
 from antiphon.core.response import Response
 from antiphon.dialects.client_dialect import EventBatch
-from antiphon.dialects.responses.parse import parse_request
 from antiphon.dialects.responses.render import with_frames
 from antiphon.engine.accounting import Accounting
 from antiphon.engine.engine import Engine
 from antiphon.engine.run import Run
-from antiphon.engine.services import Caller, Prepared, Services
+from antiphon.engine.services import Caller, Prepared
 from antiphon.errors import AntiphonError, InvalidRequest, StoreError
+from antiphon.runs.background_queue import (
+    AcceptedRequest,
+    BackgroundQueue,
+    encode_request,
+    prepare_queued,
+)
 from antiphon.runs.durable_log import DurableLog
 from antiphon.runs.lease import ProcessLease
 from antiphon.runs.live_run import LiveRun, register
@@ -36,53 +38,17 @@ from antiphon.stages.log import Entry
 from antiphon.store.run_log import BEFORE_FIRST, ClaimedRun, RunStart, RunStore
 
 
-class Admission:
-    """A response that counts as running for the limits of its client until it is left."""
-
-    def __init__(self, accounting: Accounting, caller: Caller, headers: Mapping[str, str]) -> None:
-        self.headers = headers
-        """For the reply to its request."""
-        self._accounting = accounting
-        self._caller = caller
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self._accounting.withdraw(self._caller.client, self._caller.request_id)
-
-
-async def admit(accounting: Accounting, caller: Caller) -> Admission:
-    """Count a response that is generated later; raises `LimitExceeded`."""
+async def admit(accounting: Accounting, caller: Caller, held: ExitStack) -> Mapping[str, str]:
+    """Count a response that is generated later as running until `held` is closed; return the
+    headers of the reply to its request. Raises `LimitExceeded`."""
     headers = await accounting.admit(caller.client, caller.request_id)
-    return Admission(accounting, caller, headers)
+    held.callback(accounting.withdraw, caller.client, caller.request_id)
+    return headers
 
 
 async def admit_always(client: str, request_id: str) -> Mapping[str, str]:
     """Let a run begin whose limits were checked when it was requested, here or elsewhere."""
     return {}
-
-
-class QueuedRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What a process needs to generate a response that another one has accepted."""
-
-    request: Document
-    client: str
-    request_id: str
-    profile: Profile
-    locale: str
-    languages: str = ""
-
-
-_decode = msgspec.json.Decoder(QueuedRequest).decode
-
-
-class AcceptedRequest(NamedTuple):
-    """A request whose response is generated later, and what is held until that has ended."""
-
-    services: Services
-    prepared: Prepared
-    held: ExitStack
 
 
 class BackgroundRuns:
@@ -98,15 +64,10 @@ class BackgroundRuns:
     ) -> None:
         """`live` has the runs of this process by response id."""
         self._engine = engine
-        self._free = max_running
-        self._no_claim = asyncio.Event()
-        """Not set while a claim of queued responses reserves the free places."""
-        self._no_claim.set()
+        self._queue = BackgroundQueue(max_running)
         self._lease = lease
         self._abandoned = abandoned
         self._live = live
-        self._waiting: dict[str, AcceptedRequest] = {}
-        """Requests of responses that are queued, so that they need not be planned again."""
         self._tasks: dict[asyncio.Task[Any], None] = {}  # in the order in which they began
         self.is_closed = False
 
@@ -133,22 +94,14 @@ class BackgroundRuns:
     async def _accept(self, accepted: AcceptedRequest, response: Response) -> None:
         has_room = False
         try:
-            has_room = await self._take_place()
+            has_room = await self._queue.take_place()
             await self._begin(accepted, response, has_room)
         except BaseException:
-            self._free += has_room
+            if has_room:
+                self._queue.return_place()
             self._lease.release(response.id)
             accepted.held.close()
             raise
-
-    async def _take_place(self) -> bool:
-        """Take a free place if no other response waits for one. A claim has all free places until
-        it is known how many it needs."""
-        while not (self._no_claim.is_set() or self._waiting):
-            await self._no_claim.wait()
-        has_room = self._free > 0 and not self._waiting
-        self._free -= has_room
-        return has_room
 
     async def _begin(self, accepted: AcceptedRequest, response: Response, has_room: bool) -> None:
         prepared = accepted.prepared
@@ -161,13 +114,13 @@ class BackgroundRuns:
             holder=self._lease.holder if has_room else None,
             is_background=True,
             is_streamed=prepared.request.stream,
-            request=b"" if has_room else _encode_request(prepared),
+            request=b"" if has_room else encode_request(prepared),
         )
         token = await self._runs.begin(turn, start)
         if has_room:
             self._start(accepted, token)
             return
-        self._waiting[response.id] = accepted
+        self._queue.add(response.id, accepted)
         if start.is_streamed:
             with suppress(StoreError):  # or it was claimed: then it begins as any other
                 await self._runs.append(response.id, token, [encode_batch(_announce(response))])
@@ -188,82 +141,48 @@ class BackgroundRuns:
     async def cancel_queued(self, response_id: str) -> Document | None:
         """End a queued response as cancelled; None if it is not queued any more."""
         for claimed in await self._runs.claim(self._lease.holder, 1, response_id=response_id):
-            self._drop(response_id)
+            self._queue.drop(response_id)
             return await self._abandoned.end(claimed, is_cancelled=True)
         return None
 
     async def take_queued(self) -> None:
         """Take as many queued responses as there is room for."""
-        if self._free <= 0 or self.is_closed:
+        if self._queue.free <= 0 or self.is_closed:
             return
-        free, self._free = self._free, 0  # reserved until the claim has ended
-        self._no_claim.clear()
-        known = {*self._waiting}
-        try:
-            await self._lease.hold("")
-            claimed = await self._runs.claim(self._lease.holder, free)
-        except StoreError as error:
-            self._report("background.claim_failed", error)
-            return
-        finally:
-            self._lease.release("")
-            self._free += free
-            self._no_claim.set()
+        known = self._queue.ids()
+        with self._queue.reserve_places() as free:
+            try:
+                await self._lease.hold("")
+                claimed = await self._runs.claim(self._lease.holder, free)
+            except StoreError as error:
+                self._report("background.claim_failed", error)
+                return
+            finally:
+                self._lease.release("")
         for each in claimed:
-            self._free -= 1
-            known.discard(each.turn.id)
+            self._queue.use_place()
             self._spawn(self._begin_claimed(each))
-        if len(claimed) < free:
-            self._forget(known)
-
-    def _forget(self, gone: set[str]) -> None:
-        """Forget responses that were deleted, or that another process has taken; look again if
-        others wait."""
-        for response_id in gone:
-            self._drop(response_id)
-        if self._waiting:
-            self.fill()
-
-    def _drop(self, response_id: str) -> None:
-        """Forget a queued response that is not generated here."""
-        if (accepted := self._waiting.pop(response_id, None)) is not None:
-            accepted.held.close()
+        if len(claimed) < free:  # the others were deleted, or another process has taken them
+            self._queue.drop(*(known - {each.turn.id for each in claimed}))
+            if self._queue.has_waiting:
+                self.fill()
 
     async def _begin_claimed(self, claimed: ClaimedRun) -> None:
         reason = PROCESS_LOST
         if not claimed.is_cancel_requested:
             try:
-                waiting = self._waiting.pop(claimed.turn.id, None)
-                accepted = waiting or await self._prepare(claimed)
+                waiting = self._queue.take(claimed.turn.id)
+                accepted = waiting or await prepare_queued(self._engine, claimed)
                 self._start(accepted, claimed.token, await self._load_log(claimed, waiting))
                 return
             except AntiphonError as error:
                 self._report("background.start_failed", error)
                 if isinstance(error, InvalidRequest):  # others are for the operator
                     reason = error.message
-        self._drop(claimed.turn.id)
-        self._free += 1
+        self._queue.drop(claimed.turn.id)
+        self._queue.return_place()
         await self._end(claimed, reason)
         self.fill()
-
-    async def _prepare(self, claimed: ClaimedRun) -> AcceptedRequest:
-        """Prepare the request of a response that another process has accepted."""
-        queued = _decode(claimed.start.request)
-        caller = Caller(
-            queued.client,
-            queued.request_id,
-            queued.profile,
-            queued.locale,
-            languages=queued.languages,
-        )
-        engine = self._engine
-        prepared = await engine.prepare(
-            parse_request(queued.request),
-            caller,
-            response_id=claimed.turn.id,
-            created_at=claimed.turn.created_at,
-        )
-        return AcceptedRequest(engine.services, prepared, ExitStack())
 
     async def _load_log(
         self, claimed: ClaimedRun, waiting: AcceptedRequest | None
@@ -311,8 +230,8 @@ class BackgroundRuns:
             self._spawn(self._end_broken(live, log, token))
         else:
             self._lease.release(live.run.prepared.response.id)
-        self._free += 1
-        if self._waiting:
+        self._queue.return_place()
+        if self._queue.has_waiting:
             self.fill()
 
     async def _end_broken(self, live: LiveRun, log: DurableLog, token: int) -> None:
@@ -323,7 +242,7 @@ class BackgroundRuns:
         await log.settle()
         turn = prepared.make_turn(prepared.response, prepared.facts()["provider"])
         start = RunStart(holder=self._lease.holder, is_streamed=prepared.request.stream)
-        await self._end(ClaimedRun(turn, start, token, log.last_stored, False))
+        await self._end(ClaimedRun(turn, start, token, log.last_visible, False))
         log.close()
         self._lease.release(turn.id)
 
@@ -358,17 +277,3 @@ def _queued_response(prepared: Prepared) -> Response:
 def _announce(response: Response) -> EventBatch:
     """Make the first events of a streamed response that waits, so that its client knows its id."""
     return with_frames(EventBatch(0, [Created(response), Queued(response)]))
-
-
-def _encode_request(prepared: Prepared) -> bytes:
-    caller = prepared.caller
-    return msgspec.json.encode(
-        QueuedRequest(
-            request=without_credentials(prepared.request.raw),
-            client=caller.client,
-            request_id=caller.request_id,
-            profile=caller.profile,
-            locale=caller.locale,
-            languages=caller.languages,
-        )
-    )

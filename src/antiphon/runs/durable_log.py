@@ -19,7 +19,7 @@ from antiphon.errors import LeaseLost, StoreError, StoreRefused
 from antiphon.runs.event_log import EventLog, join_batches
 from antiphon.runs.stored_log import encode_batch
 from antiphon.stages.stage import failed, terminal
-from antiphon.store.run_log import BEFORE_FIRST, LoggedBatch, RunStore
+from antiphon.store.run_log import LoggedBatch, RunStore
 from antiphon.store.turn import Turn
 
 FIRST_FLUSH_S = 0.01
@@ -44,10 +44,7 @@ class DurableLog(EventLog):
     ) -> None:
         """`on_lost` is called when the process does not hold the run any more. `earlier` are the
         batches that the store has already."""
-        super().__init__()
-        self.batches += earlier
-        self.visible = len(earlier)
-        self.next_number = self.last_stored + 1
+        super().__init__(earlier=earlier)
         self._runs = runs
         self._response_id = response_id
         self._token = token
@@ -105,7 +102,7 @@ class DurableLog(EventLog):
                 return events
             except StoreRefused as error:
                 turn, events = _too_large(turn, events, error)
-                self._replace_last(events)
+                self.replace_last(events)
             except StoreError:  # the answer is paid for: it waits until it can be stored
                 await asyncio.sleep(self._retry_s)
             else:
@@ -122,11 +119,6 @@ class DurableLog(EventLog):
         if self._flushing is not None:
             await asyncio.wait((self._flushing,))
 
-    @property
-    def last_stored(self) -> int:
-        """The number of the last event that is stored."""
-        return self.batches[self.visible - 1].last if self.visible else BEFORE_FIRST
-
     async def _write_end(self, turn: Turn) -> None:
         pending = self._pending() if self._is_streamed else ()
         conversation_id = turn.conversation_id
@@ -137,10 +129,6 @@ class DurableLog(EventLog):
         pending = [with_frames(batch) for batch in self.batches[self.visible :]]
         self.batches[self.visible :] = pending
         return [encode_batch(batch) for batch in join_batches(pending)]
-
-    def _replace_last(self, events: list[Event]) -> None:
-        self.next_number = self.batches.pop().first
-        self.add(events)
 
     def _lose(self) -> None:
         self.is_finished = True

@@ -14,6 +14,7 @@ import msgspec
 from antiphon.core.events import TERMINAL_TYPES, Event, Failed, HostedToolEvent, ItemDone
 from antiphon.core.items import Document
 from antiphon.dialects.client_dialect import EventBatch
+from antiphon.store.run_log import BEFORE_FIRST
 
 JOINED_BYTES = 64 * 1024
 _TYPICAL_BYTES = 256  # of a rendered event, where it is not rendered yet
@@ -22,11 +23,12 @@ _TYPICAL_BYTES = 256  # of a rendered event, where it is not rendered yet
 class EventLog:
     """Numbers batches of events. Readers see the first `visible` batches of those it keeps."""
 
-    def __init__(self, *, keeps_events: bool = True) -> None:
-        """`keeps_events`: whether anybody but the first reader may read them."""
-        self.batches: list[EventBatch] = []
-        self.visible = 0
-        self.next_number = 0
+    def __init__(self, *, keeps_events: bool = True, earlier: Sequence[EventBatch] = ()) -> None:
+        """`keeps_events`: whether anybody but the first reader may read them. `earlier` are batches
+        that readers may have seen already."""
+        self.batches = [*earlier]
+        self.visible = len(earlier)
+        self.next_number = self.last_visible + 1
         """The number of the next event."""
         self.has_ended = False
         """Whether the terminal event is in the log."""
@@ -56,6 +58,16 @@ class EventLog:
         self.has_ended = type(events[-1]) in TERMINAL_TYPES
         self.has_failed = type(events[-1]) is Failed
         return batch
+
+    def replace_last(self, events: Sequence[Event]) -> None:
+        """Keep other events instead of the last batch, which was not shown to readers."""
+        self.next_number = self.batches.pop().first
+        self.add(events)
+
+    @property
+    def last_visible(self) -> int:
+        """The number of the last event that readers see."""
+        return self.batches[self.visible - 1].last if self.visible else BEFORE_FIRST
 
     def show(self, count: int | None = None) -> None:
         """Let readers see the first batches, or all of them."""

@@ -76,7 +76,7 @@ class LiveRuns:
         return live.log
 
     async def start(self) -> None:
-        """End what other processes have left behind, and go on with what is queued."""
+        """End what other processes have left behind, and generate the queued responses."""
         await self.recover()
         self._watching = asyncio.get_running_loop().create_task(self._watch())
 

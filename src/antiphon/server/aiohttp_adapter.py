@@ -35,8 +35,7 @@ from antiphon.server.errors import (
     too_many_connections,
 )
 from antiphon.server.http import HTTPRequest, HTTPResponse
-from antiphon.server.websocket.aiohttp_socket import serve_websocket
-from antiphon.server.websocket.masking import PROTOCOL_ERROR, FrameHeads
+from antiphon.server.websocket.aiohttp_socket import PROTOCOL_ERROR, FrameHeads, serve_websocket
 
 SERVER_NAME = "antiphon"  # without a version, which would tell attackers what to try
 _PARSER_ERRORS = {
@@ -138,6 +137,9 @@ async def _read_body(
     timeout_s: float, request: web.BaseRequest, decompress: bool, feed: Callable[[bytes], None]
 ) -> None:
     """Pass on the pieces of a body as they arrive; other requests have their turn between them."""
+    if (body := _take_arrived(request)) is not None:
+        feed(body)
+        return
     await _send_continue(request)
     try:
         if request.content.is_eof():
@@ -151,6 +153,18 @@ async def _read_body(
         raise InvalidRequest(
             "The request body could not be decoded: it does not match its framing."
         ) from error
+
+
+def _take_arrived(request: web.BaseRequest) -> bytes | None:
+    """Return a short body that has arrived already, as most bodies have; None if this one must be
+    waited for, or decompressed."""
+    content = request.content
+    if not content.is_eof() or not 0 < content.total_bytes <= PIECE_BYTES:
+        return None
+    headers = request.headers
+    if hdrs.CONTENT_ENCODING in headers or hdrs.EXPECT in headers or content.exception():
+        return None
+    return content.read_nowait()
 
 
 async def _read_pieces(
@@ -220,6 +234,7 @@ class _Connection(web.RequestHandler):
         self._address = ""
         self._head_timer: asyncio.TimerHandle | None = None
         self._received = False
+        self._force_close = False  # of aiohttp, which stops reading once it is set
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         peer = transport.get_extra_info("peername")

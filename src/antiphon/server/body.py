@@ -9,6 +9,9 @@ spent, and no single call to the JSON decoder takes long (docs/adr/0030-bounded-
    brackets make each fragment a JSON document of its own; the values that it adds to the containers
    still open are moved there.
 
+A small body that has arrived as a whole is decoded at once (`BodyReader`): none of its limits can
+be exceeded.
+
 The limits make a document safe to walk recursively, to store and to encode again.
 """
 
@@ -65,9 +68,66 @@ DEFAULT_LIMITS = BodyLimits()
 
 def decode_body(body: bytes, limits: BodyLimits = DEFAULT_LIMITS) -> Document:
     """Decode the JSON object of a request, or raise an `InvalidRequest` with its line."""
-    decoder = BodyDecoder(BodyScanner(limits))
-    decoder.feed(body)
-    return decoder.close()
+    reader = BodyReader(limits)
+    reader.feed(body)
+    return reader.close()
+
+
+class BodyReader:
+    """Decodes the JSON object of a request from its pieces: `feed` each, then `close`."""
+
+    def __init__(self, limits: BodyLimits) -> None:
+        self._limits = limits
+        self._first = b""
+        """The only piece so far; it is decoded when more of them follow, or none."""
+        self._decoder: BodyDecoder | None = None
+        self.is_large = False
+        """Whether validation and planning take long enough to delay other requests."""
+
+    def feed(self, piece: bytes) -> None:
+        if self._decoder is None:
+            if not self._first:
+                self._first = piece
+                return
+            self._decoder = self._begin()
+        self._decoder.feed(piece)
+
+    def close(self) -> Document:
+        """Return the object; raises `InvalidRequest` for anything else."""
+        decoder = self._decoder
+        if decoder is None:
+            document = _decode_small(self._first, self._limits)
+            if document is not None:
+                return document
+            decoder = self._begin()
+        self.is_large = decoder.scanner.is_large
+        return decoder.close()
+
+    def _begin(self) -> BodyDecoder:
+        decoder = BodyDecoder(BodyScanner(self._limits))
+        decoder.feed(self._first)
+        return decoder
+
+
+def _decode_small(body: bytes, limits: BodyLimits) -> Document | None:
+    """Decode a whole body that is so small that it exceeds no limit. None: it may be larger, or it
+    is invalid, which a `BodyDecoder` explains."""
+    size = len(body)
+    if size >= FRAGMENT_BYTES or size > limits.max_body_bytes or size > limits.max_text_bytes:
+        return None
+    opened = body.count(b"[") + body.count(b"{")  # within strings as well: an upper bound
+    values = opened + body.count(b",")
+    if opened > limits.max_body_depth or values > min(_LARGE_VALUES, limits.max_body_values):
+        return None
+    try:
+        body.decode()
+        document = _decode(body)
+    except (UnicodeDecodeError, msgspec.DecodeError):
+        return None
+    return document if type(document) is dict else None
+
+
+_decode = msgspec.json.Decoder().decode
 
 
 @dataclass

@@ -18,7 +18,8 @@ from antiphon.dialects.client_dialect import Renderer
 from antiphon.engine.run import Run
 from antiphon.engine.services import Prepared
 from antiphon.runs.attach import AttachedTail, Key, digest_request
-from antiphon.runs.background import AcceptedRequest, admit
+from antiphon.runs.background import admit
+from antiphon.runs.background_queue import AcceptedRequest
 from antiphon.runs.live_run import EventSource
 from antiphon.runs.tail import LogTail, StoreTail, Tail
 from antiphon.server.errors import shutting_down
@@ -121,11 +122,11 @@ async def _create_in_background(
     """Accept a response that is generated whether or not its client stays."""
     process = exchange.process
     services = exchange.services
-    admission = held.enter_context(await admit(services.accounting, exchange.caller))
+    limits = await admit(services.accounting, exchange.caller, held)
     accepted = AcceptedRequest(services, prepared, held.pop_all())
     response = await process.live.background.submit(accepted)
     process.conversation_locks.hand_over(response.id)
-    headers = {**admission.headers, **diagnostics_headers(prepared.diagnostics)}
+    headers = {**limits, **diagnostics_headers(prepared.diagnostics)}
     if not prepared.request.stream:
         return _render_whole(exchange, response, prepared.request, headers)
     tail = await find_tail(exchange, response.id, NO_EVENTS)

@@ -20,10 +20,61 @@ HEADERS = {
 _LONG_BYTES = 64 * 1024
 
 
-class EventStream:
-    """The events of one run as a `StreamingBody`, in the format of its client.
+class _KeepAlive(InactivityTimer):
+    """Writes the events of one stream, and in silence a keep-alive every `limit_s`; none while
+    events are being written, or after the last of them."""
 
-    In silence a keep-alive is written every `keepalive_s`."""
+    def __init__(
+        self, source: EventSource, renderer: Renderer, write: Write, limit_s: float
+    ) -> None:
+        super().__init__(limit_s, self._on_silence, repeat=True)
+        self._source = source
+        self._renderer = renderer
+        self._write = write
+        self._last_number = source.after
+        self._is_writing = False
+        self._has_ended = False
+        self._has_sent = False
+        self._sending: asyncio.Task[None] | None = None
+
+    async def write(self, data: bytes, last_number: int) -> None:
+        """Write events; `last_number` is that of the last."""
+        self._last_number = last_number
+        self._is_writing = True
+        await self._write(data)
+        self._is_writing = False
+        self.touched_at = self._loop.time()
+
+    def end(self) -> None:
+        """The last events follow: nothing may come between or after them, however slowly the client
+        reads."""
+        self._has_ended = True
+        self.cancel()
+
+    def close(self) -> None:
+        if not self._has_ended:
+            self.cancel()
+        if self._sending is not None:
+            self._sending.cancel()
+
+    def _on_silence(self) -> None:
+        if not self._is_writing and (self._sending is None or self._sending.done()):
+            self._sending = self._loop.create_task(self._send())
+
+    async def _send(self) -> None:
+        if self._has_ended or self._is_writing:  # since the timer called
+            return
+        diagnostic = self._renderer.keepalive_diagnostic
+        if diagnostic is not None and not self._has_sent:
+            self._source.add_diagnostic(diagnostic)
+        self._has_sent = True
+        data = self._renderer.keepalive(self._last_number)
+        with suppress(ConnectionError):  # a client that is gone is noticed elsewhere
+            await self._write(data)
+
+
+class EventStream:
+    """The events of one run as a `StreamingBody`, in the format of its client."""
 
     def __init__(
         self,
@@ -37,20 +88,13 @@ class EventStream:
         self._renderer = renderer
         self._config = config
         self._report = report
-        self._write: Write = _write_nowhere
-        self._now = asyncio.get_running_loop().time
-        self._timer: InactivityTimer | None = None
-        self._keepalive: asyncio.Task[None] | None = None
-        self._has_sent_keepalive = False
-        self._writing = False
-        self._last_number = source.after
+        self._keepalive: _KeepAlive | None = None
         self._rendered_bytes = 0
-        self._ended = False
         self._is_complete = False
 
     async def write_to(self, write: Write) -> None:
-        self._write = write
-        self._timer = InactivityTimer(self._config.keepalive_s, self._on_silence, repeat=True)
+        keepalive_s = self._config.keepalive_s
+        self._keepalive = _KeepAlive(self._source, self._renderer, write, keepalive_s)
         try:
             await self._source.follow(self)
             if ending := self._renderer.close():
@@ -65,21 +109,16 @@ class EventStream:
     async def send(self, batch: EventBatch, is_last: bool) -> None:
         """Render a batch, and write it at once. The events that end a long response repeat its text
         several times: each of them is rendered when the client has taken the one before."""
-        assert self._timer is not None
+        assert self._keepalive is not None
         if is_last:
-            self._ended = True  # nothing may follow, however slowly the client reads
-            self._timer.cancel()
+            self._keepalive.end()
             if self._rendered_bytes > _LONG_BYTES and len(batch.events) > 1:
                 for number, event in enumerate(batch.events, batch.first):
                     await self.send(EventBatch(number, (event,)), is_last)
                 return
-        self._last_number = batch.first + len(batch.events) - 1
         if data := self._renderer.feed(batch):
             self._rendered_bytes += len(data)
-            self._writing = True
-            await self._write(data)
-            self._writing = False
-            self._timer.touched_at = self._now()
+            await self._keepalive.write(data, batch.first + len(batch.events) - 1)
 
     async def __aiter__(self) -> AsyncGenerator[bytes, None]:
         queue: asyncio.Queue[bytes | None] = asyncio.Queue()
@@ -101,31 +140,10 @@ class EventStream:
             await self.close()
 
     async def close(self) -> None:
-        if self._timer is not None and not self._ended:
-            self._timer.cancel()
         if self._keepalive is not None:
-            self._keepalive.cancel()
+            self._keepalive.close()
         if not self._is_complete:
             await self._source.leave()
-
-    def _on_silence(self) -> None:
-        if not self._writing and (self._keepalive is None or self._keepalive.done()):
-            self._keepalive = asyncio.get_running_loop().create_task(self._write_keepalive())
-
-    async def _write_keepalive(self) -> None:
-        if self._ended or self._writing:  # since the timer called
-            return
-        diagnostic = self._renderer.keepalive_diagnostic
-        if diagnostic is not None and not self._has_sent_keepalive:
-            self._source.add_diagnostic(diagnostic)
-        self._has_sent_keepalive = True
-        data = self._renderer.keepalive(self._last_number)
-        with suppress(ConnectionError):  # a client that is gone is noticed elsewhere
-            await self._write(data)
-
-
-async def _write_nowhere(data: bytes) -> None:
-    raise AssertionError("`write_to` has not been called")
 
 
 async def _cancel(task: asyncio.Task[None]) -> None:

@@ -17,12 +17,7 @@ from antiphon.dialects.responses.client import RESPONSES
 from antiphon.engine.fault_report import clean_own_text, is_bug, report_fault
 from antiphon.engine.services import Caller, Services
 from antiphon.errors import AntiphonError, InvalidRequest, UpstreamError
-from antiphon.server.body import (
-    BodyDecoder,
-    BodyScanner,
-    check_input_items,
-    check_settings,
-)
+from antiphon.server.body import BodyReader, check_input_items, check_settings
 from antiphon.server.errors import describe_error, is_expected
 from antiphon.server.gateway import GatewayProcess
 from antiphon.server.http import HTTPRequest, HTTPResponse
@@ -32,6 +27,7 @@ from antiphon.store.quoted_text import RequestTexts, read_texts
 from antiphon.store.trace.rows import TraceError, TraceFinish, TraceRequest
 
 _MAX_NAME = 200
+_JSON = "application/json"
 
 
 class Exchange:
@@ -77,17 +73,13 @@ class Exchange:
     async def read_document(self) -> Document:
         """Read and decode a JSON body. Web pages of other origins cannot send its content type
         without a CORS preflight, which is not answered."""
-        content_type = self.http.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if content_type != "application/json":
-            raise InvalidRequest(
-                f"The content type must be application/json, not {content_type!r}.",
-                code="unsupported_media_type",
-                status=415,
-            )
-        decoder = BodyDecoder(BodyScanner(self.setup.body_limits))
-        await self.http.read_body(decoder.feed)
-        self.document = decoder.close()
-        self.is_large = decoder.scanner.is_large
+        content_type = self.http.headers.get("content-type", "")
+        if content_type != _JSON:
+            _check_content_type(content_type)
+        reader = BodyReader(self.setup.body_limits)
+        await self.http.read_body(reader.feed)
+        self.document = reader.close()
+        self.is_large = reader.is_large
         return self.document
 
     async def read_request(self, *, is_count: bool = False) -> Request:
@@ -177,8 +169,7 @@ class Exchange:
                 param=clean_own_text(problem.param or "", services.redactor) or None,
             )
         )
-        if services.accounting.on_rejected is not None:
-            services.accounting.on_rejected(code)
+        services.accounting.record_rejection(code)
         record(
             TraceFinish(
                 request_id=caller.request_id,
@@ -198,6 +189,16 @@ class Exchange:
             "reason": message,
         }
         self.process.rejections.log(self.services.emit, facts)
+
+
+def _check_content_type(header: str) -> None:
+    content_type = header.partition(";")[0].strip().lower()
+    if content_type != _JSON:
+        raise InvalidRequest(
+            f"The content type must be application/json, not {content_type!r}.",
+            code="unsupported_media_type",
+            status=415,
+        )
 
 
 Endpoint: TypeAlias = Callable[[Exchange], Awaitable[HTTPResponse]]

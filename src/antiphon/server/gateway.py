@@ -225,7 +225,7 @@ class GatewayProcess:
 
 def _start_metrics(find_engine: Callable[[], Engine]) -> MetricsSource:
     # Imported late: the library of metrics takes a tenth of a second to load.
-    from antiphon.observe.engine_metrics import EngineMetrics
+    from antiphon.observe.metrics import EngineMetrics
 
     metrics = EngineMetrics(find_engine)
     metrics.start()

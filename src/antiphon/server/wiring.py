@@ -170,7 +170,7 @@ async def open_setup(
         models = _close_later(opened, DiscoveredModels(session, runtime.monotonic, emit))
         counters = _close_later(opened, make_counters(config, runtime, emit, shared_limits))
         usage = await start_accounting(config, store, runtime, emit, counters)
-        spans = start_spans(config, ready.router.providers, usage.accounting, runtime, emit)
+        spans = start_spans(config, ready.router.providers, usage.accounting, emit)
         _close_later(opened, spans)
         _close_later(opened, usage)  # before the spans: it passes on the last requests
         sharing = _close_later(opened, Sharing(config.shared, runtime, emit))

@@ -20,7 +20,7 @@ from antiphon.core.stream.sequencer import join_output_text
 
 
 class Batch(Struct, frozen=True):
-    """The events of one network read, and what is known of the response with them."""
+    """The events of one network read, and the state of the response after them."""
 
     events: list[Event]
     fault: ProviderFault | None = None

@@ -137,16 +137,13 @@ def read_reference_id(item: Mapping[str, Any]) -> str | None:
 
 def locate_items(turn: Turn) -> dict[str, ItemLocation]:
     """Return the location of each item of a turn by its id. References are not items."""
-    return {
-        item["id"]: ItemLocation(is_input, index)
-        for is_input, items in ((True, turn.input), (False, turn.output))
-        for index, item in enumerate(items)
-        if _has_own_id(item)
-    }
-
-
-def _has_own_id(item: Document) -> bool:
-    return isinstance(item.get("id"), str) and read_reference_id(item) is None
+    found: dict[str, ItemLocation] = {}
+    for is_input, items in ((True, turn.input), (False, turn.output)):
+        for index, item in enumerate(items):
+            id = item.get("id")
+            if isinstance(id, str) and read_reference_id(item) is None:
+                found[id] = ItemLocation(is_input, index)
+    return found
 
 
 class ItemCollector:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -189,6 +189,9 @@ def with_status(turn: Turn, status: str) -> Turn:
     return replace(turn, status=status, encoded=encode_response_object(response, turn.output))
 
 
+BeginRun: TypeAlias = Callable[[Turn, RunStart], Coroutine[Any, Any, int]]
+
+
 class _LaterRun(Struct):
     """A run of `begin_later` that has not ended."""
 
@@ -197,13 +200,16 @@ class _LaterRun(Struct):
     begun: asyncio.Task[int] | None = None
     """None: not written yet."""
 
+    def start_writing(self, begin: BeginRun) -> None:
+        """Start to write the run, unless that was started before."""
+        if self.begun is None:
+            self.begun = asyncio.create_task(begin(self.turn, self.start))
+
 
 class LaterRuns:
     """Runs of `RunStore.begin_later`: written together, by `begin`, unless they end before."""
 
-    def __init__(
-        self, begin: Callable[[Turn, RunStart], Coroutine[Any, Any, int]], later_s: float = LATER_S
-    ) -> None:
+    def __init__(self, begin: BeginRun, later_s: float = LATER_S) -> None:
         self._begin = begin
         self._later_s = later_s
         self._later: dict[str, _LaterRun] = {}
@@ -218,8 +224,10 @@ class LaterRuns:
     async def begin_now(self, response_id: str) -> None:
         """Write a run, if it is one of these, without further delay."""
         if (later := self._later.get(response_id)) is not None:
+            later.start_writing(self._begin)
+            assert later.begun is not None
             with suppress(StoreError):
-                await self._begin_task(later)
+                await later.begun
 
     async def end(self, response_id: str) -> bool | None:
         """Return whether a run was written when it began, None if that is not known; it is no
@@ -247,9 +255,4 @@ class LaterRuns:
         """Write every run that has not ended, in one transaction."""
         self._timer = None
         for later in self._later.values():
-            later.begun = self._begin_task(later)
-
-    def _begin_task(self, later: _LaterRun) -> asyncio.Task[int]:
-        if later.begun is None:
-            later.begun = asyncio.create_task(self._begin(later.turn, later.start))
-        return later.begun
+            later.start_writing(self._begin)

@@ -76,7 +76,7 @@ def _join_anybody(_: Any) -> Any:
 
 
 def _attach_nobody(_: Any) -> Any:
-    async def attach(exchange: Any) -> None:
+    async def attach(exchange: Any, request: Any) -> None:
         return
 
     return attach
@@ -131,7 +131,7 @@ def _begin_with_the_client(_: Any) -> Any:
 
     async def submit(self: BackgroundRuns, accepted: Any) -> Any:
         response = replace(accepted.prepared.response, status="queued")
-        await self._begin(accepted, response, await self._take_place())
+        await self._begin(accepted, response, await self._queue.take_place())
         return response
 
     return submit

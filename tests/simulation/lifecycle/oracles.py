@@ -173,6 +173,9 @@ def retries_attach(world: World) -> Iterator[str]:
 
 
 def _differ(first: Exchange, again: Exchange) -> bool:
+    if first.format != "responses":
+        is_read = again.reading.status in ("completed", "incomplete")
+        return is_read and not again.reading.text.startswith(first.reading.text)
     pairs = zip(first.numbered, again.numbered, strict=False)
     return any(one != other for one, other in pairs)
 
@@ -185,9 +188,25 @@ def _must_attach(world: World, retry: Retry) -> bool:
         return False
     waited_s = again.began - first.closed_at
     is_in_window = NOTICED_S / 2 < waited_s < world.config.attach.window_s - NOTICED_S / 2
-    stored = world.disk.read_response(first.response_id) or {}
-    has_answer = stored.get("status") in ("completed", "incomplete")
-    return is_in_window and has_answer and first.process not in world.stopped
+    return is_in_window and first.process not in world.stopped and _has_answer(world, retry)
+
+
+def _has_answer(world: World, retry: Retry) -> bool:
+    """Whether there is something to join: a response that ends well. Where none is stored, its
+    provider is still sending it, or has sent all of it after the loss of the client."""
+    first, now = retry.first, retry.again.began
+    if first.format == "responses":
+        stored = world.disk.read_response(first.response_id) or {}
+        return stored.get("status") in ("completed", "incomplete")
+    made = world.history.calls_of().get(first.question, [])
+    last = [call for call in made if call.began < now][-1:]
+    if not last or first.closed_at is None:
+        return False
+    finished_at, lost_at = last[0].finished_at, last[0].lost_at
+    if finished_at is None or finished_at > now:
+        return lost_at is None or lost_at > now
+    is_good = not last[0].fault and last[0].status in ("completed", "incomplete")
+    return is_good and finished_at > first.closed_at + _CLOSE_S
 
 
 def conversations_are_in_order(world: World) -> Iterator[str]:

@@ -1,5 +1,5 @@
-"""Client that sends the same request again when its stream was cut, as Codex does; and another
-client that sends a copy of it."""
+"""Client that sends the same request again when its stream was cut, as Codex and Claude Code do;
+and another client that sends a copy of it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import random
 from typing import TYPE_CHECKING
 
 from tests.simulation.clients import READS, Behaviour
+from tests.simulation.formats.reading import Format
 from tests.simulation.lifecycle.records import Retry, has_ended
 from tests.simulation.lifecycle.visits import other_tenant
 from tests.simulation.plan import TENANTS
@@ -17,7 +18,10 @@ if TYPE_CHECKING:
     from tests.simulation.virtual_loop import Address
     from tests.simulation.world import World
 
-AGENT = "codex_cli_rs/0.50.0 (simulation)"
+AGENTS: dict[Format, str] = {
+    "responses": "codex_cli_rs/0.50.0 (simulation)",
+    "messages": "claude-cli/2.1.326 (external, cli)",
+}
 NOTICED_S = 0.3
 """After which the gateway knows that its client is gone."""
 _UNDERWAY_S = 0.05  # for which the loss of a connection is on its way
@@ -34,8 +38,11 @@ async def run_retrying_client(world: World, rng: random.Random) -> None:
 async def _send_until_read(world: World, rng: random.Random, tenant: str) -> None:
     from tests.simulation.world import draw_request
 
-    first = world.new_exchange(tenant, {**draw_request(rng, None), "stream": True})
-    first.agent, address = AGENT, rng.choice(world.plan.addresses)
+    request, format = draw_request(rng, None), rng.choice((*AGENTS,))
+    if format != "responses":
+        request = {"model": request["model"]}
+    first = world.new_exchange(tenant, {**request, "stream": True}, format)
+    first.agent, address = AGENTS[format], rng.choice(world.plan.addresses)
     await world.perform(first, _draw_loss(rng), address)
     if first.outcome != "vanished":
         return
@@ -70,8 +77,10 @@ def _draw_loss(rng: random.Random) -> Behaviour:
 async def _send_again(
     world: World, first: Exchange, tenant: str, behaviour: Behaviour, address: Address
 ) -> Exchange:
-    again = world.new_exchange(tenant, first.request)
-    again.agent, again.question = AGENT, first.question
+    again = world.new_exchange(tenant, first.request, first.format)
+    again.agent, again.question = first.agent, first.question
+    if first.format == "messages" and first.tenant == tenant:
+        again.request["stream"] = again.number % 2 == 0  # Claude Code may want the rest whole
     retry = Retry(first, again)
     world.history.count("client copies a request" if retry.is_copy else "client sends again")
     await world.perform(again, behaviour, address)

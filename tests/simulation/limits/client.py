@@ -8,6 +8,7 @@ import random
 from typing import TYPE_CHECKING
 
 from tests.simulation.clients import draw_behaviour
+from tests.simulation.formats.clients import draw_format
 from tests.simulation.lifecycle.records import BackgroundResponse
 from tests.simulation.lifecycle.visits import visit
 from tests.simulation.plan import LIMITED
@@ -32,7 +33,10 @@ async def _send(world: World, rng: random.Random) -> None:
     is_background, cancels = rng.random() < 0.3, rng.random() < 0.5
     if is_background:
         request |= {"background": True, "store": True, "stream": False}
-    exchange = world.new_exchange(LIMITED, request)
+    format = "responses" if is_background else draw_format(rng)
+    if format != "responses":
+        request = {name: request[name] for name in ("model", "stream")}
+    exchange = world.new_exchange(LIMITED, request, format)
     exchange.agent = _AGENT
     address = rng.choice(world.plan.addresses)
     await world.perform(exchange, draw_behaviour(rng), address)

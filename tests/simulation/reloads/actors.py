@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from tests.simulation.clients import READS
+from tests.simulation.formats.clients import draw_format
 from tests.simulation.lifecycle.records import Reload
 from tests.simulation.plan import MODELS, MOVING, TENANTS
 
@@ -49,5 +50,5 @@ async def run_moving_client(world: World, rng: random.Random) -> None:
     for _ in range(_REQUESTS):
         await asyncio.sleep(rng.uniform(0.0, 8.0))
         request = {"model": MOVING, "stream": rng.random() < 0.8}
-        exchange = world.new_exchange(tenant, request)
+        exchange = world.new_exchange(tenant, request, draw_format(rng))
         await world.perform(exchange, READS, rng.choice(world.plan.addresses))

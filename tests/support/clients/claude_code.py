@@ -2,19 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.support.clients.gateway import KEY, MODEL, ClientSetup, FinishedProcess
 from tests.support.clients.installed import NEWEST, PINNED, Release
-from tests.support.clients.scenario import Client
+from tests.support.clients.scenario import Client, Test, run_id
+from tests.support.clients.scripted_model import Dialect
 
-CLAUDE = Client("Claude Code", "npm:@anthropic-ai/claude-code")
-OLDER_CLAUDE = Client("Claude Code", "node22:@anthropic-ai/claude-code")
 OLDER = NEWEST
 """The set of packages that has the release before."""
+
+
+@dataclass(frozen=True)
+class ClaudeClient(Client):
+    """Claude Code in its newest release and in the one before: a test runs with both."""
+
+    def does(self, scenario: str, *dialects: Dialect) -> Callable[[Test], Test]:
+        cases = [(each, release) for release in (PINNED, OLDER) for each in dialects]
+
+        def mark(test: Test) -> Test:
+            shown = pytest.mark.scenario(self.name, self.package, scenario)
+            runs = pytest.mark.parametrize(("dialect", "release"), cases, ids=run_id)
+            marked: Test = shown(runs(test))
+            return marked
+
+        return mark
+
+
+CLAUDE = ClaudeClient("Claude Code", "npm:@anthropic-ai/claude-code")
 TOOLS = "Bash Edit Write Read Agent WebSearch"
 _PRINT = "--output-format stream-json --verbose --allowed-tools".split()
 

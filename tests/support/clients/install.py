@@ -14,13 +14,15 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.support.clients.installed import CLIENTS, MCP, NODE, NODE22, PINS, PYTHON
+from tests.support.clients.installed import AIDER, CLIENTS, MCP, NODE, NODE22, PINS, PYTHON
 
 NPM = "npm install --ignore-scripts --no-audit --no-fund --loglevel=error".split()
 NODE_PINS = ("package.json", "package-lock.json")
 NODE22_PINS = tuple(f"node22/{name}" for name in NODE_PINS)
 MCP_PINS = tuple(f"mcp/{name}" for name in NODE_PINS)
 PYTHON_PINS = ("requirements.txt", "constraints.txt")
+AIDER_PINS = ("aider/requirements.txt",)
+OLDEST_TOO_NEW_FOR_AIDER = (3, 13)
 
 
 def install_node(directory: Path) -> None:
@@ -47,11 +49,23 @@ def install_mcp(directory: Path) -> None:
 
 
 def install_python(directory: Path) -> None:
+    asked, known = (str(PINS / name) for name in PYTHON_PINS)
+    _install_environment(directory, "--requirement", asked, "--constraint", known)
+
+
+def install_aider(directory: Path) -> None:
+    """Its package pins all others, so it has an environment of its own."""
+    if sys.version_info >= OLDEST_TOO_NEW_FOR_AIDER:
+        sys.stderr.write("aider needs Python 3.10 to 3.12; its tests are skipped\n")
+        return
+    _install_environment(directory, "--requirement", str(PINS / AIDER_PINS[0]))
+
+
+def _install_environment(directory: Path, *options: str) -> None:
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", directory], check=True)
     pip = [sys.executable, "-m", "pip", "--python", str(directory / "bin" / "python")]
-    asked, known = (str(PINS / name) for name in PYTHON_PINS)
-    options = ["-qq", "--disable-pip-version-check", "--requirement", asked, "--constraint", known]
-    subprocess.run([*pip, "install", *options], check=True)
+    quiet = ["-qq", "--disable-pip-version-check"]
+    subprocess.run([*pip, "install", *quiet, *options], check=True)
 
 
 def ensure(directory: Path, pins: tuple[str, ...], install: Callable[[Path], None]) -> None:
@@ -74,6 +88,7 @@ INSTALLS = (
     (NODE22, NODE22_PINS, install_node22),
     (MCP, MCP_PINS, install_mcp),
     (PYTHON, PYTHON_PINS, install_python),
+    (AIDER, AIDER_PINS, install_aider),
 )
 
 if __name__ == "__main__":

@@ -14,6 +14,8 @@ NODE = CLIENTS / "node"
 NODE22 = CLIENTS / "node22"
 MCP = CLIENTS / "mcp"
 PYTHON = CLIENTS / "python"
+AIDER = CLIENTS / "aider"
+"""The environment of aider alone: it pins every package that it uses."""
 
 
 @dataclass(frozen=True)
@@ -59,9 +61,9 @@ def versions() -> dict[str, str]:
         package = json.loads((path / "package.json").read_text(encoding="utf-8"))
         for name, version in package["dependencies"].items():
             found[f"{release}:{name}"] = version
-    lines = (PINS / "requirements.txt").read_text(encoding="utf-8").splitlines()
-    for line in lines:
-        pin = re.fullmatch(r"([\w-]+)(?:\[[\w,]+\])?==(\S+)", line)
-        if pin:
-            found[f"pypi:{pin[1]}"] = pin[2]
+    for path in (PINS, PINS / "aider"):
+        for line in (path / "requirements.txt").read_text(encoding="utf-8").splitlines():
+            pin = re.fullmatch(r"([\w-]+)(?:\[[\w,]+\])?==(\S+)", line)
+            if pin:
+                found[f"pypi:{pin[1]}"] = pin[2]
     return found

@@ -56,14 +56,15 @@ class NodeClient(Client):
         def mark(test: Test) -> Test:
             shown = pytest.mark.scenario(self.name, self.package, scenario)
             marked: Test = shown(
-                pytest.mark.parametrize(("dialect", "release"), runs, ids=_run_id)(test)
+                pytest.mark.parametrize(("dialect", "release"), runs, ids=run_id)(test)
             )
             return marked
 
         return mark
 
 
-def _run_id(value: object) -> str:
+def run_id(value: object) -> str:
+    """How a value of a parameter is shown in the name of a test."""
     return value.name if isinstance(value, Release) else str(value)
 
 
@@ -125,9 +126,10 @@ process" use the library instead of a gateway (`antiphon.openai_http_client`): t
 and connect to the provider alone.
 
 Run it with `make clients`. It needs Node 20 or newer with npm; the clients are put into `.clients`
-once, and again when `tests/clients/package.json`, `tests/clients/node22/package.json` or
-`tests/clients/requirements.txt` change. The newest majors need Node 22, which npm installs for them
-alone. After that, no network is needed. `make clients ARGS="-k codex"` runs some of it.
+once, and again when `tests/clients/package.json`, `tests/clients/node22/package.json`,
+`tests/clients/requirements.txt` or `tests/clients/aider/requirements.txt` change. The newest majors
+need Node 22, which npm installs for them alone. aider needs Python 3.10 to 3.12, and is left out
+with a newer one. After that, no network is needed. `make clients ARGS="-k codex"` runs some of it.
 
 """
 

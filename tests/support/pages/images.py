@@ -22,6 +22,7 @@ from tests.support.pages.watched import make_traced_request
 VIEWS = (
     "now",
     "requests",
+    "panel",
     "request",
     "verdict",
     "session",
@@ -44,6 +45,8 @@ ITEMS = (
 )
 """The input of the second request of a session; the first has its first item."""
 SIZE = (1200, 760)
+WIDE = {"panel": (1440, 860)}
+"""Views that need a larger window."""
 CONFIG = "/etc/antiphon/antiphon.toml"
 FREQUENT, OTHERS = 64, 190
 
@@ -64,6 +67,7 @@ async def fill_gateway(gateway: Running) -> dict[str, str]:
         await make_traced_request(gateway, {"model": model, "input": items, "tools": tools}, "0199")
     await asyncio.sleep(1.5)  # the trace is written every half second
     return {
+        "panel": f"requests?open={failed}",
         "request": f"requests/{id}",
         "verdict": f"requests/{failed}",
         "session": "sessions/0199",
@@ -123,7 +127,8 @@ async def main(folder: Path, sizes: dict[str, tuple[int, int]] | None = None) ->
                     path = paths.get(view, view)
                     for theme in ("light", "dark"):
                         picture = folder / f"{view}-{theme}{suffix}.png"
-                        await take(browser, f"{base}/{path}", picture, theme, size, view)
+                        shown = size if sizes else WIDE.get(view, size)
+                        await take(browser, f"{base}/{path}", picture, theme, shown, view)
 
 
 if __name__ == "__main__":

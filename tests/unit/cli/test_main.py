@@ -75,9 +75,10 @@ def test_without_a_command_the_commands_and_the_gateway_are_shown(
 @pytest.mark.parametrize(
     ("given", "usage", "message"),
     [
-        ("srve", "antiphon COMMAND", "COMMAND: there is no 'srve'; did you mean 'serve'?"),
+        ("srve", "antiphon COMMAND", "there is no command 'srve'; did you mean 'serve'?"),
         ("trace", "antiphon trace", "a command is missing; `antiphon help trace` lists them"),
-        ("trace lst", "antiphon trace", "COMMAND: there is no 'lst'; did you mean 'list'?"),
+        ("doctor", "antiphon COMMAND", "there is no command 'doctor'; known: serve, codex,"),
+        ("trace lst", "antiphon trace", "there is no command 'lst'; did you mean 'list'?"),
         (
             "trace list --modle x",
             "antiphon trace list",

@@ -85,7 +85,7 @@ def test_rows_are_grouped_and_limited_in_time(capsys: pytest.CaptureFixture[str]
 @pytest.mark.usefixtures("store")
 def test_on_a_terminal_it_is_a_table(screen: Screen) -> None:
     assert screen.run("usage", "--by", "client") == 0
-    _, _, alice, bob, total = screen.rows()
+    _, _, alice, bob, total, *_ = screen.rows()
     assert (alice[:3], bob[:3], total[:3]) == (
         ["alice", "2", "0"],
         ["=bob", "1", "1"],
@@ -108,7 +108,7 @@ def test_secrets_that_are_not_set_do_not_matter(
 
 def test_without_requests_it_says_so(store: Path, screen: Screen) -> None:
     assert screen.run("usage", "--since", "2100-01-01") == 0
-    assert "no requests since then" in screen.plain
+    assert "no requests in this time" in screen.plain
 
 
 def test_without_a_store_it_says_what_creates_one(

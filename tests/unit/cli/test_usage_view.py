@@ -29,17 +29,18 @@ PAID = row(client="bob", requests=3, cost=2.5, first_event_p50_ms=310.0, first_e
 
 
 def test_rows_have_a_line_of_sums() -> None:
-    header, _, bob, alice, total = draw([PAID, ALICE], "client")
+    header, _, bob, alice, total, caption = draw([PAID, ALICE], "client")
     assert header.split() == (
         "client requests failed input cached output p50 p95 cost relative cost".split()
     )
     assert bob == "bob 3 0 0 0 0 0.31 s 2.00 s $2.50 ████████████████"
     assert alice == "alice 12 1 1.23M 0 980 - - $0.00"
     assert total == "total 15 1 1.23M 0 980 - - $2.50"
+    assert caption.startswith("p50, p95: the time to the first event")
 
 
 def test_without_any_cost_the_bars_show_tokens() -> None:
-    header, _, alice = draw(
+    header, _, alice, _ = draw(
         [row(client="a", cost=None, input_tokens=5, unpriced_requests=1)], "client"
     )
     assert header.endswith("relative tokens")
@@ -51,7 +52,7 @@ def test_a_narrow_terminal_keeps_names_requests_and_cost() -> None:
     rows = [row(client="alice", model=model, provider="openrouter", requests=7, cost=1.0)]
     for line in draw(rows, "client", "model", "provider", width=80):
         assert len(line) <= 80
-    header, _, only = draw(rows, "client", "model", "provider", width=80)
+    header, _, only, *_ = draw(rows, "client", "model", "provider", width=80)
     assert only.startswith(f"alice {model} openrouter 7")
     assert only.split()[header.split().index("cost")] == "$1.00"
 

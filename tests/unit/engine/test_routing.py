@@ -162,7 +162,7 @@ def test_a_model_of_a_provider_without_a_key_names_the_variable(name: str) -> No
         router(Config(), {}).resolve(name)
     assert caught.value.message == (
         f"The model {name!r} is not available: the provider deepseek has no API key: set"
-        " DEEPSEEK_API_KEY and restart the gateway."
+        " DEEPSEEK_API_KEY and start again."
     )
     assert (caught.value.status, caught.value.wire_code) == (404, "model_not_found")
 

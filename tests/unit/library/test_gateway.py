@@ -57,6 +57,16 @@ async def test_a_failure_of_the_provider_raises_the_class_of_its_kind(
     assert str(caught.value) == caught.value.message
 
 
+async def test_a_missing_key_is_named_without_a_server_to_restart(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("MISTRAL_API_KEY", raising=False)
+    async with antiphon.open() as gateway:
+        with pytest.raises(antiphon.InvalidRequest, match="MISTRAL_API_KEY") as caught:
+            await gateway.create(model="mistral/large", input="Hi")
+    assert "gateway" not in caught.value.message
+
+
 async def test_an_invalid_request_names_its_parameter(gateway: antiphon.Gateway) -> None:
     with pytest.raises(antiphon.InvalidRequest) as caught:
         await gateway.create(model="echo/echo", input="x", temperature=9)

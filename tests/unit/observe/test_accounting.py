@@ -23,7 +23,7 @@ async def test_without_limits_there_is_no_limiter(open_memory: OpenMemory) -> No
     store = await open_memory(now=lambda: 0)
     recorder = await start_accounting(Config(), store, Runtime(), lambda entry: None)
     assert recorder.accounting.limiter is None
-    assert recorder.accounting.on_queued is not None
+    assert recorder.accounting.queue_observers
     await recorder.close()
 
 

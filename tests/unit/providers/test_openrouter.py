@@ -60,3 +60,10 @@ def test_native_search_uses_openrouters_tool_if_configured() -> None:
         encode_request(PROVIDER, tools=search)
     native = configured("openrouter", web_search="native")
     assert encode_request(native, tools=search)["tools"] == [{"type": "openrouter:web_search"}]
+
+
+def test_a_breakpoint_is_requested_for_models_that_need_one() -> None:
+    body = encode_request(PROVIDER, "anthropic/claude-sonnet-4.5")
+    assert body["cache_control"] == {"type": "ephemeral"}
+    assert [*body][-1] == "messages"
+    assert "cache_control" not in encode_request(PROVIDER, "openai/gpt-5.4")

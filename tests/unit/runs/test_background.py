@@ -20,7 +20,7 @@ from antiphon.engine.services import Caller
 from antiphon.engine.upstream import UpstreamAnswer
 from antiphon.errors import StoreError
 from antiphon.providers.registry import Provider
-from antiphon.runs.background import AcceptedRequest
+from antiphon.runs.background_queue import AcceptedRequest
 from antiphon.runs.live_run import LiveRun
 from antiphon.runs.recovery import PROCESS_LOST
 from antiphon.store.run_log import RunStore
@@ -44,7 +44,7 @@ from tests.support.waiting import LIMIT_S, until, until_async
 def config_in(directory: Path, max_running: int = 1) -> Config:
     store = StoreConfig(url=f"sqlite:///{directory / 'turns.db'}")
     return replace(
-        echo_config(), store=store, background=BackgroundConfig(max_running=max_running, lease_s=1)
+        echo_config(), store=store, background=BackgroundConfig(max_running=max_running, lease_s=10)
     )
 
 
@@ -323,8 +323,8 @@ async def test_responses_that_another_process_has_taken_are_forgotten(tmp_path: 
 
         await until_async(is_completed, "the other process has generated it")
         upstream.gate.set()
-        waiting = first.application.process.live.background._waiting
-        await until(lambda: not waiting, "it is forgotten")
+        queue = first.application.process.live.background._queue
+        await until(lambda: not queue.ids(), "it is forgotten")
         assert upstream.waiting == 0
 
 

@@ -28,6 +28,17 @@ def test_a_log_numbers_and_keeps_events() -> None:
     assert (log.visible, log.has_ended, log.has_failed) == (2, True, False)
 
 
+def test_a_log_goes_on_after_earlier_events_and_may_replace_what_was_not_shown() -> None:
+    earlier = [EventBatch(0, [Created(RESPONSE), InProgress(RESPONSE)])]
+    log = EventLog(earlier=earlier)
+    assert (log.visible, log.last_visible, log.next_number) == (1, 1, 2)
+    log.add([InProgress(RESPONSE), Completed(RESPONSE)])
+    log.replace_last([Failed(RESPONSE)])
+    assert log.batches == [*earlier, EventBatch(2, [Failed(RESPONSE)])]
+    assert (log.visible, log.last_visible, log.next_number) == (1, 1, 3)
+    assert EventLog().last_visible == -1
+
+
 def test_a_failure_is_an_end() -> None:
     log = EventLog()
     log.feed([Failed(RESPONSE)])

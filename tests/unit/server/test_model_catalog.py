@@ -9,7 +9,7 @@ import pytest
 from antiphon.config import Config, ModelConfig, ProviderConfig
 from antiphon.engine.routing import make_router
 from antiphon.providers.registry import SPECS, build_providers
-from antiphon.server.model_catalog import entity_tag, model_list
+from antiphon.server.model_catalog import ADVISOR_PROMPT, AGENT_PROMPT, entity_tag, model_list
 from tests.support.tables import table
 
 KEYS = {name: "k" for spec in SPECS.values() for name in spec.api_key_env}
@@ -196,3 +196,16 @@ def test_modalities_and_verbosity_follow_from_the_capabilities() -> None:
     assert (plain["support_verbosity"], native["support_verbosity"]) == (False, True)
     assert plain["supports_reasoning_summary_parameter"] is True
     assert plain["default_reasoning_summary"] == "auto"
+
+
+def test_only_the_prompt_of_agents_with_tools_names_tools() -> None:
+    assert "apply_patch" in AGENT_PROMPT
+    assert "no tools" in ADVISOR_PROMPT
+    assert "apply_patch" not in ADVISOR_PROMPT
+
+
+def test_lines_are_joined_as_they_were_written() -> None:
+    for prompt in (AGENT_PROMPT, ADVISOR_PROMPT):
+        assert prompt.endswith("\n")
+        assert "\\" not in prompt
+        assert "  " not in prompt

@@ -44,11 +44,13 @@ class CodexSettings(msgspec.Struct, frozen=True, kw_only=True):
         keys = dict(zip(_TOP_LEVEL_KEYS, values, strict=True))
         return {key: value for key, value in keys.items() if value}
 
-    def provider_table(self) -> dict[str, str]:
+    def provider_table(self) -> dict[str, str | int]:
+        """The provider. Codex would send a failed request five times for each of its own retries
+        of a turn; the gateway has retried it already."""
         key = {"env_key": KEY_VARIABLE} if self.requires_key else {}
         url = {"model_catalog_url": self.catalog_url} if self.catalog_url else {}
         table = {"name": "Antiphon", "base_url": self.base_url, "wire_api": "responses"}
-        return {**table, **url, **key}
+        return {**table, "request_max_retries": 0, **url, **key}
 
     def command_options(self) -> list[str]:
         """Return the settings as `-c` options for one run; the user's options come later and win.
@@ -57,7 +59,7 @@ class CodexSettings(msgspec.Struct, frozen=True, kw_only=True):
         table of the same name in the file.
         """
         keys = self.provider_table().items()
-        table = ", ".join(f"{name} = {quote_toml(text)}" for name, text in keys)
+        table = ", ".join(f"{name} = {_write_value(value)}" for name, value in keys)
         pairs = {key: quote_toml(text) for key, text in self.top_level_keys().items()}
         pairs[".".join(_TABLE_PATH)] = f"{{{table}}}"
         return [option for key, value in pairs.items() for option in ("-c", f"{key}={value}")]
@@ -122,9 +124,13 @@ def _merge_settings(document: Mapping[str, Any], settings: CodexSettings) -> dic
 
 def _render_block(settings: CodexSettings) -> str:
     keys = [f"{key} = {quote_toml(text)}" for key, text in settings.top_level_keys().items()]
-    table = [f"{key} = {quote_toml(text)}" for key, text in settings.provider_table().items()]
+    table = [f"{key} = {_write_value(value)}" for key, value in settings.provider_table().items()]
     header = f"[{'.'.join(_TABLE_PATH)}]"
     return "".join(f"{line}\n" for line in (_BEGIN, *keys, header, *table, _END))
+
+
+def _write_value(value: str | int) -> str:
+    return str(value) if isinstance(value, int) else quote_toml(value)
 
 
 def _split_at_tables(text: str) -> tuple[str, str]:

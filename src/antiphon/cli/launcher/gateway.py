@@ -7,7 +7,7 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from http.client import HTTPException
 from typing import IO, Any
@@ -174,11 +174,17 @@ def describe_use(gateway: RunningGateway, since_ms: int) -> str | None:
         return None
     requests = sum(row["requests"] for row in used)
     tokens = sum(row["input_tokens"] + row["output_tokens"] for row in used)
-    cost = sum(row["cost"] for row in used)
-    unknown = " and an unknown price" if any(row["unpriced"] for row in used) else ""
+    cost = _describe_cost(used)
     names = "request" if requests == 1 else "requests"
     path = f"sessions/{quote(used[0]['session'], safe='')}" if len(used) == 1 else "sessions"
-    return f"{requests:,} {names}, {tokens:,} tokens, ${cost:.4f}{unknown} · {page}/{path}"
+    return f"{requests:,} {names}, {tokens:,} tokens, {cost} · {page}/{path}"
+
+
+def _describe_cost(rows: Sequence[Mapping[str, Any]]) -> str:
+    known = sum(row["cost"] for row in rows)
+    if not any(row["unpriced"] for row in rows):
+        return f"${known:.4f}"
+    return f"at least ${known:.4f}" if known else "cost unknown (no price is set)"
 
 
 def read_catalog(config: Config) -> Mapping[str, Any]:

@@ -53,20 +53,30 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG
     parts = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for name, about, declare in (
-        ("list", "the latest requests, newest first", _add_list),
-        ("tail", "requests as they end, until it is interrupted", _add_tail),
-        ("show", "the details of one request", _add_show),
-        ("replay", "the events that the client of a request received", _add_replay),
-        ("resend", "the response to a recorded request that is sent again", _add_resend),
-        ("report", "a request as one file for a bug report, without its texts", _add_report),
+        ("list", "list the latest requests, newest first", _add_list),
+        ("tail", "list requests as they end, until Ctrl-C", _add_tail),
+        ("show", "show the details of one request", _add_show),
+        ("replay", "show the events that the client of a request received", _add_replay),
+        ("resend", "send a recorded request again, and compare the responses", _add_resend),
+        (
+            "report",
+            "write one file for a bug report, without the texts of the request",
+            _add_report,
+        ),
     ):
         part = parts.add_parser(
-            name, help=about, epilog=_EPILOG, formatter_class=parser.formatter_class
+            name, help=about, epilog=_list_examples(name), formatter_class=parser.formatter_class
         )
-        part.description = f"Show {about}."
+        part.description = f"{about[0].upper()}{about[1:]}."
         declare(part)
         add_config_option(part)
         part.add_argument("--file", metavar="FILE", help="the trace file; overrides [trace] path")
+
+
+def _list_examples(name: str) -> str:
+    """The examples of one part."""
+    title, *lines = _EPILOG.splitlines()
+    return "\n".join([title, *(line for line in lines if f"trace {name}" in line)])
 
 
 def _add_list(parser: argparse.ArgumentParser) -> None:

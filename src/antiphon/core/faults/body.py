@@ -37,6 +37,11 @@ _VIOLATIONS = "fieldViolations"
 _ERROR_PATHS = (*_PATHS, "details", _VIOLATIONS, "metadata", "raw")
 _INSIDE_ERROR = frozenset({"error", "errors", "details", "metadata", "raw"})
 
+# Most servers; Anthropic; Amazon; Azure; Cohere; the edge in front of many servers.
+_REQUEST_IDS = (
+    *("x-request-id", "request-id", "x-amzn-requestid", "apim-request-id", "x-debug-trackingid"),
+    "cf-ray",
+)
 _SUCCESS_CODES = (None, 0, "0", 200, "200")
 _BARE_CODE_KEYS = frozenset({"code", "error_code", "status_code", "error_type", "__type"})
 _BARE_ERROR_KEYS = frozenset({"message", "detail", "id", "request_id"})
@@ -58,6 +63,78 @@ class ErrorReading(Struct):
     def text(self) -> str:
         return "\n".join(self.texts)[:TEXT_LIMIT]
 
+    def add(self, name: str, value: object, depth: int = 0) -> None:
+        """Read a value and the values below it, along the keys of errors."""
+        if depth > _DEPTH:
+            return
+        if isinstance(value, Mapping):
+            self._add_mapping(name, value, depth)
+        elif isinstance(value, str) and name in _TEXT_KEYS:
+            self._add_text(value.strip(), depth)
+        for item in _list_items(value):
+            self.add(name, item, depth + 1)
+
+    def _add_text(self, text: str, depth: int) -> None:
+        """Read a message. Some routers put the whole JSON body of the server behind them into
+        it."""
+        quoted = _parse_json(text)
+        if isinstance(quoted, Mapping | list):
+            self.add("raw", quoted, depth + 1)
+        elif text and text not in self.texts:
+            self.texts.append(text)
+
+    def _add_mapping(self, name: str, fields: Mapping[str, object], depth: int) -> None:
+        for key in _STATUS_KEYS:
+            self.status = self.status or _read_status(fields.get(key))
+        # Deeper objects are more specific, so they are read first.
+        for key in _ERROR_PATHS if name in _INSIDE_ERROR else _PATHS:
+            self.add(key, fields.get(key), depth + 1)
+        for key in _DELAY_KEYS:
+            self.delay_s = self.delay_s or _read_delay(fields.get(key))
+        self._add_codes(name, fields)
+        self._add_names(fields)
+        if name == _VIOLATIONS:
+            self._add_violation(fields)
+
+    def _add_violation(self, fields: Mapping[str, object]) -> None:
+        """Read what Google says of one field; the message above it is often "Invalid argument"."""
+        place = _read_name(fields.get("field"))
+        description = fields.get("description")
+        if isinstance(description, str) and description.strip():
+            is_named = place is None or place in description
+            self.texts.append(description if is_named else f"{place}: {description}")
+
+    def _add_codes(self, name: str, fields: Mapping[str, object]) -> None:
+        for key in _CODE_KEYS:
+            value = fields.get(key)
+            if isinstance(value, str):
+                is_number = name == "error" and key == "code" and _FOUR_DIGITS.fullmatch(value)
+                self.codes.append((ERROR_NUMBER if is_number else NAMED_CODE, value))
+        if name == "base_resp":
+            self.codes.append((BASE_NUMBER, _read_name(fields.get("status_code")) or ""))
+
+    def _add_names(self, fields: Mapping[str, object]) -> None:
+        for key in ("type", "error_type", "status"):
+            self.type = self.type or _read_name(fields.get(key))
+        self.code = self.code or _read_name(fields.get("code"))
+        self.request_id = self.request_id or _read_name(fields.get("request_id"))
+        loc = _list_items(fields.get("loc"))
+        path = ".".join(name for step in loc if (name := _read_name(step)))
+        param = (
+            _read_name(fields.get("param")) or _read_name(path) or _read_name(fields.get("field"))
+        )
+        if param and " " in param:  # Xiaomi puts the reason into `param`
+            self._add_text(param, _DEPTH)
+        self.param = self.param or param
+
+    def add_headers(self, headers: Mapping[str, str]) -> None:
+        """Read the headers (lower-case) of an error: its type at Amazon, and the request's id."""
+        if declared := headers.get("x-amzn-errortype"):
+            self.codes.insert(0, (NAMED_CODE, declared))
+            self.type = self.type or declared.partition(":")[0]
+        for name in _REQUEST_IDS:
+            self.request_id = self.request_id or headers.get(name)
+
 
 def read_body(body: bytes) -> ErrorReading:
     """Read the error in the body of an HTTP answer."""
@@ -74,7 +151,7 @@ def read_body(body: bytes) -> ErrorReading:
 def read_document(document: object) -> ErrorReading:
     """Read the error in a parsed body, or in a chunk of a stream."""
     reading = ErrorReading()
-    _read_value(reading, "", document, 0)
+    reading.add("", document)
     return reading
 
 
@@ -124,73 +201,6 @@ def _parse_json(text: str) -> object:
     except (ValueError, RecursionError):
         return None
     return parsed
-
-
-def _read_value(reading: ErrorReading, name: str, value: object, depth: int) -> None:
-    if depth > _DEPTH:
-        return
-    if isinstance(value, Mapping):
-        _read_mapping(reading, name, value, depth)
-    elif isinstance(value, str) and name in _TEXT_KEYS:
-        _read_text(reading, value.strip(), depth)
-    for item in _list_items(value):
-        _read_value(reading, name, item, depth + 1)
-
-
-def _read_text(reading: ErrorReading, text: str, depth: int) -> None:
-    """Read a message. Some routers put the whole JSON body of the server behind them into it."""
-    quoted = _parse_json(text)
-    if isinstance(quoted, Mapping | list):
-        _read_value(reading, "raw", quoted, depth + 1)
-    elif text and text not in reading.texts:
-        reading.texts.append(text)
-
-
-def _read_mapping(
-    reading: ErrorReading, name: str, fields: Mapping[str, object], depth: int
-) -> None:
-    for key in _STATUS_KEYS:
-        reading.status = reading.status or _read_status(fields.get(key))
-    # Deeper objects are more specific, so they are read first.
-    for key in _ERROR_PATHS if name in _INSIDE_ERROR else _PATHS:
-        _read_value(reading, key, fields.get(key), depth + 1)
-    for key in _DELAY_KEYS:
-        reading.delay_s = reading.delay_s or _read_delay(fields.get(key))
-    _read_codes(reading, name, fields)
-    _read_names(reading, fields)
-    if name == _VIOLATIONS:
-        _read_violation(reading, fields)
-
-
-def _read_violation(reading: ErrorReading, fields: Mapping[str, object]) -> None:
-    """Read what Google says of one field; the message above it is often "Invalid argument"."""
-    place = _read_name(fields.get("field"))
-    description = fields.get("description")
-    if isinstance(description, str) and description.strip():
-        is_named = place is None or place in description
-        reading.texts.append(description if is_named else f"{place}: {description}")
-
-
-def _read_codes(reading: ErrorReading, name: str, fields: Mapping[str, object]) -> None:
-    for key in _CODE_KEYS:
-        value = fields.get(key)
-        if isinstance(value, str):
-            is_number = name == "error" and key == "code" and _FOUR_DIGITS.fullmatch(value)
-            reading.codes.append((ERROR_NUMBER if is_number else NAMED_CODE, value))
-    if name == "base_resp":
-        reading.codes.append((BASE_NUMBER, _read_name(fields.get("status_code")) or ""))
-
-
-def _read_names(reading: ErrorReading, fields: Mapping[str, object]) -> None:
-    for key in ("type", "error_type", "status"):
-        reading.type = reading.type or _read_name(fields.get(key))
-    reading.code = reading.code or _read_name(fields.get("code"))
-    reading.request_id = reading.request_id or _read_name(fields.get("request_id"))
-    path = ".".join(name for step in _list_items(fields.get("loc")) if (name := _read_name(step)))
-    param = _read_name(fields.get("param")) or _read_name(path) or _read_name(fields.get("field"))
-    if param and " " in param:  # Xiaomi puts the reason into `param`
-        _read_text(reading, param, _DEPTH)
-    reading.param = reading.param or param
 
 
 _FOUR_DIGITS = re.compile("[0-9]{4}")

@@ -28,17 +28,10 @@ from antiphon.core.faults.kinds import (
 )
 from antiphon.core.faults.vendor_codes import (
     CAUSES,
-    NAMED_CODE,
     PHRASES,
     STATUS_NAMES,
     VAGUE,
     find_kinds,
-)
-
-# Most servers; Anthropic; Amazon; Azure; Cohere; the edge in front of many servers.
-_REQUEST_IDS = (
-    *("x-request-id", "request-id", "x-amzn-requestid", "apim-request-id", "x-debug-trackingid"),
-    "cf-ray",
 )
 
 
@@ -48,13 +41,13 @@ def classify(
     """The fault behind an HTTP answer. `now`, in Unix time, resolves a `Retry-After` date."""
     lower = {name.lower(): value for name, value in headers.items()}
     reading = read_body(body)
-    if declared := lower.get("x-amzn-errortype"):
-        reading.codes.insert(0, (NAMED_CODE, declared))
-        reading.type = reading.type or declared.partition(":")[0]
-    for name in _REQUEST_IDS:
-        reading.request_id = reading.request_id or lower.get(name)
+    reading.add_headers(lower)
     delay_s = read_retry_delay(lower, reading, now)
-    return _make_fault(status, reading, delay_s, body[:TEXT_LIMIT].decode("utf-8", "replace"))
+    original = body[:TEXT_LIMIT].decode("utf-8", "replace")
+    fault = _make_fault(status, reading, delay_s, original)
+    if lower.get("x-should-retry") == "false":
+        return msgspec.structs.replace(fault, retryable=False)
+    return fault
 
 
 def classify_document(
@@ -130,6 +123,8 @@ def _kind_from_status(status: int | None, reading: ErrorReading) -> FaultKind:
     if status is None:
         return next(iter(named), FaultKind.UNKNOWN)
     kind = KIND_BY_STATUS.get(status) or _KIND_BY_FAMILY[status // 100]
+    if kind is FaultKind.OVERLOADED and reading.code == FaultKind.SERVER_ERROR:
+        return FaultKind.SERVER_ERROR  # so a gateway of this kind reports it, with status 503
     if kind not in _REFINED_BY_CODE:
         return kind
     # Many servers answer 400 to everything that is not their own fault.

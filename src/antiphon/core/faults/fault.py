@@ -92,8 +92,16 @@ _TEMPORARY_STATUSES = frozenset({408, 425, 426, 429})
 
 def is_permanent(fault: ProviderFault) -> bool:
     """Whether the same request fails until its sender or the operator changes something."""
-    refused = 400 <= fault.http_status < 500 and fault.http_status not in _TEMPORARY_STATUSES
-    return refused or fault.code in _NEEDS_OPERATOR
+    if fault.http_status < 500:
+        return fault.http_status not in _TEMPORARY_STATUSES
+    return fault.code in _NEEDS_OPERATOR or _is_said_to_be_final(fault)
+
+
+def _is_said_to_be_final(fault: ProviderFault) -> bool:
+    """Whether the server itself says that a retry is in vain, of a fault that may pass elsewhere:
+    so does a gateway about a key of its own."""
+    row = FAULT_KINDS.get(fault.code)
+    return row is not None and row.retryable and not fault.retryable
 
 
 def cooldown_s(fault: ProviderFault) -> float | None:

@@ -92,15 +92,14 @@ def read_items(
     joins = False
     for position, item in enumerate(items):
         kind = _item_type(item)
-        reader.begin_item(position, param, kind)
+        reader.diagnostics.begin_item(position, param, kind)
         found = _ITEMS.get(kind, _read_unknown)(mapping(item), reader)
-        is_call = bool(found) and isinstance(found[0], ToolCallStep)
-        if joins and is_call:
+        if joins and found and isinstance(found[0], ToolCallStep):
             tool_item.join_calls(steps, found)
-        else:
-            steps.extend(found)
-        joins = is_call and support.approvals is not None and (joins or kind == "mcp_call")
-    return tuple(steps), tuple(reader.diagnostics)
+            continue
+        steps.extend(found)
+        joins = kind == "mcp_call" and support.approvals is not None
+    return tuple(steps), tuple(reader.diagnostics.found)
 
 
 def has_only_messages(items: Iterable[Mapping[str, Any]]) -> bool:
@@ -122,6 +121,8 @@ def image_urls(items: Sequence[Item]) -> list[str]:
 
 def _item_type(item: Any) -> str:
     """The type of an item; messages and references may be sent without one."""
+    if type(item) is dict and type(kind := item.get("type")) is str and kind:
+        return kind
     match item:
         case {"type": str(kind)} if kind:
             return kind
@@ -157,7 +158,7 @@ def _read_message(item: Item, reader: ContentReader) -> Steps:
     role = _ROLES.get(string(item.get("role")))
     if role is None:
         message = "The `role` of a message is unknown; sent as 'user'."
-        reader.report(HistoryCode.ROLE_REPLACED, Decision.DEGRADED, message)
+        reader.diagnostics.report(HistoryCode.ROLE_REPLACED, Decision.DEGRADED, message)
     phase = string(item.get("phase")) if role == "assistant" else None
     known = phase if phase in PHASES else None
     steps = _build_message(role or "user", item.get("content"), reader, phase=known)
@@ -188,10 +189,10 @@ def _read_agent_message(item: Item, reader: ContentReader) -> Steps:
 
 
 def _read_unknown(item: Item, reader: ContentReader) -> Steps:
-    steps = _build_message("user", item.get("content"), reader, f"[{reader.subject}]")
+    steps = _build_message("user", item.get("content"), reader, f"[{reader.diagnostics.subject}]")
     if steps:
         _report_degraded(
-            reader, f"Item type {reader.subject!r} is unknown; sent as a user message."
+            reader, f"Item type {reader.diagnostics.subject!r} is unknown; sent as a user message."
         )
     return steps
 
@@ -227,7 +228,7 @@ def _read_texts(value: Any) -> Iterator[str]:
 
 
 def _report_degraded(reader: ContentReader, message: str) -> None:
-    reader.report(HistoryCode.ITEM_DEGRADED, Decision.DEGRADED, message)
+    reader.diagnostics.report(HistoryCode.ITEM_DEGRADED, Decision.DEGRADED, message)
 
 
 def _build_marker(role: Role, text: str) -> Steps:
@@ -285,8 +286,8 @@ def _read_compaction(item: Item, reader: ContentReader) -> Steps:
     text = TextPart(f"[{UNREADABLE_COMPACTION}]")
     if isinstance(item, OpenedCompaction):
         return [MessageStep("user", (text,), native=dict(item))]
-    message = f"Item of type {reader.subject!r} cannot be read. A note takes its place."
-    reader.report(HistoryCode.COMPACTION_IGNORED, Decision.IGNORED, message)
+    message = f"Item of type {reader.diagnostics.subject!r} cannot be read. A note takes its place."
+    reader.diagnostics.report(HistoryCode.COMPACTION_IGNORED, Decision.IGNORED, message)
     return [MessageStep("user", (text,))]
 
 

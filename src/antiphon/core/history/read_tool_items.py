@@ -35,7 +35,11 @@ def _select_fields(source: Item, *names: str) -> dict[str, Any]:
 def _build_call(
     item: Item, reader: ContentReader, arguments: str, *, name: str | None = None
 ) -> ToolCallStep:
-    call_id = string(item.get("call_id")) or string(item.get("id")) or f"call_{reader.position}"
+    call_id = (
+        string(item.get("call_id"))
+        or string(item.get("id"))
+        or f"call_{reader.diagnostics.position}"
+    )
     return ToolCallStep(
         call_id=call_id,
         name=name or string(item.get("name")) or "unknown",
@@ -58,7 +62,7 @@ def _read_arguments(item: Item, reader: ContentReader) -> str:
         _decode_object(text)
     except (msgspec.DecodeError, RecursionError):
         message = "`arguments` of a call is not a JSON object; it is wrapped in one."
-        reader.report(HistoryCode.ARGUMENTS_MALFORMED, Decision.DEGRADED, message)
+        reader.diagnostics.report(HistoryCode.ARGUMENTS_MALFORMED, Decision.DEGRADED, message)
         return json_text({"_malformed": text})
     return text
 
@@ -142,7 +146,7 @@ def _read_error_mark(item: Item, reader: ContentReader) -> bool | None:
         return is_error if isinstance(is_error, bool) else None
     if is_error:
         message = "`is_error` of a tool result is not supported by this model; its text is sent."
-        reader.report(HistoryCode.ERROR_UNMARKED, Decision.IGNORED, message)
+        reader.diagnostics.report(HistoryCode.ERROR_UNMARKED, Decision.IGNORED, message)
     return None
 
 
@@ -206,8 +210,10 @@ def _tool_line(tool: Item, namespace: str | None) -> Iterator[str]:
 
 
 def _build_hosted(call: ToolCallStep, result: Any, reader: ContentReader) -> Steps:
-    message = f"Item of type {reader.subject!r} is sent as a function call and its result."
-    reader.report(HistoryCode.ITEM_DEGRADED, Decision.DEGRADED, message)
+    message = (
+        f"Item of type {reader.diagnostics.subject!r} is sent as a function call and its result."
+    )
+    reader.diagnostics.report(HistoryCode.ITEM_DEGRADED, Decision.DEGRADED, message)
     return [call, *_build_result({"call_id": call.call_id}, result, reader)]
 
 

@@ -34,6 +34,10 @@ _read_settings = attrgetter(
     *(name for name in Request.__struct_fields__ if name not in NO_SETTINGS)
 )
 _encode = msgspec.json.Encoder().encode
+_DEFAULTS = _read_settings(Request(raw={}, model=""))
+"""The settings of many requests. None of them is a number or a boolean that could be equal to one
+of another type, but for the number of unknown fields, which is always an integer."""
+_ENCODED_DEFAULTS = _encode(_DEFAULTS)
 
 
 class SettingsKey(NamedTuple):
@@ -72,7 +76,9 @@ class KeptSettings:
         decide: Callable[[], SettingsPlan],
     ) -> SettingsPlan:
         """Return the settings for a request; `decide` makes them if they are not kept."""
-        key = SettingsKey(id(capabilities), target, _encode(_read_settings(request)))
+        settings = _read_settings(request)
+        encoded = _ENCODED_DEFAULTS if settings == _DEFAULTS else _encode(settings)
+        key = SettingsKey(id(capabilities), target, encoded)
         kept = self._kept.get(key)
         if kept is None:
             kept = decide()

@@ -58,32 +58,37 @@ def decide_output(
     capabilities: Capabilities,
     notes: Notes,
 ) -> OutputStrategy:
-    """Choose the output strategy. An invalid format is an error of the request's own `text.format`,
-    but only a diagnostic where an item of the history has set it."""
-    param, form = find_update(items, "text", "format") or ("text.format", request.text_format)
+    """Choose the output strategy. An invalid format is an error of the request's own format, but
+    only a diagnostic where an item of the history has set it."""
+    own = request.format_param
+    param, form = find_update(items, "text", "format") or (own, request.text_format)
     if form == _TEXT_FORMAT:
         return OutputStrategy(contract=_TEXT, tools=tools)
     try:
-        contract = _read_format(param, form)
+        schema_param = request.schema_param if param == own else f"{param}.schema"
+        contract = _read_format(param, schema_param, form)
     except InvalidRequest as error:
-        if param == "text.format":
+        if param == own:
             raise
         invalid = error.param or param
-        message = f"{error.message} Ignored; the request's own `text.format` applies."
+        message = f"{error.message} Ignored; the request's own `{own}` applies."
         notes.append(ignored(Code.FORMAT_IGNORED, invalid, message, subject_of(invalid)))
-        param = "text.format"
+        param = own
         form = request.text_format
-        contract = _read_format(param, form)
+        contract = _read_format(param, request.schema_param, form)
     strategy = choose_output_strategy(contract, param, tools, effort, capabilities, notes)
     return structs.replace(strategy, text_format=form)
 
 
-def _read_format(param: str, form: Any) -> OutputContract:
+def _read_format(param: str, schema_param: str, form: Any) -> OutputContract:
+    """Read a format; the parameters name where it and its schema were requested."""
+    named = subject_of(param)
     match form:
         case {"type": "text" | "json_object" as kind}:
-            return OutputContract(requested=kind)
+            return OutputContract(param=named, requested=kind)
         case {"type": "json_schema"}:
-            return OutputContract(requested="json_schema", **_read_schema(param, form))
+            schema = _read_schema(schema_param, form)
+            return OutputContract(param=named, requested="json_schema", **schema)
     kind = form.get("type") if isinstance(form, Mapping) else None
     raise InvalidRequest(
         f"`{param}.type` must be 'text', 'json_object' or 'json_schema', not {kind!r}.",
@@ -96,8 +101,8 @@ def _read_schema(param: str, form: Mapping[str, Any]) -> dict[str, Any]:
     problem = check_schema(schema) if isinstance(schema, Mapping) else "it is not an object"
     if problem is not None:
         raise InvalidRequest(
-            f"`{param}.schema` is not a supported JSON Schema: {problem}.",
-            param=f"{param}.schema",
+            f"`{param}` is not a supported JSON Schema: {problem}.",
+            param=param,
             code="invalid_json_schema",
         )
     return {

@@ -286,9 +286,11 @@ def _approvals(
 ) -> frozenset[str] | None:
     """The approval requests whose calls were made, or are about to be; None: the gateway runs no
     MCP tools for this request."""
+    rules = policy.mcp_rules(capabilities) if request.tools and policy.mcp else None
+    if rules is None:
+        return None
     tools = [tool for tool in request.tools if tool.get("type") == MCP]
-    rules = policy.mcp_rules(capabilities)
-    if not tools or rules is None:
+    if not tools:
         return None
     approved = find_approved(items, [read_toolset(tool, rules) for tool in tools])
     return find_calls_made(items) | {each.request_id for each in approved}

@@ -106,12 +106,32 @@ class ResponseMachine:
     @property
     def snapshot(self) -> Response:
         """The response as it stands now, built anew at each call."""
+        return msgspec.structs.replace(self._response, **self._output_fields())
+
+    def _output_fields(self) -> dict[str, Any]:
+        """The fields of the response that its output decides."""
         total = self._usage_counter.total
-        usage = None if total is None else wire_usage(total)
         output = self._sequencer.output
-        return msgspec.structs.replace(
-            self._response, output=output, output_text=join_output_text(output), usage=usage
-        )
+        return {
+            "output": output,
+            "output_text": join_output_text(output),
+            "usage": None if total is None else wire_usage(total),
+        }
+
+    @property
+    def output(self) -> tuple[Item, ...]:
+        """Every announced item; the open one as far as it has come."""
+        return self._sequencer.output
+
+    @property
+    def has_usage(self) -> bool:
+        """Whether token counts are known."""
+        return self._usage_counter.total is not None
+
+    @property
+    def model(self) -> str:
+        """The model that the response names."""
+        return self._response.model
 
     def continued_block(self, delta: Delta) -> TextBlock | ReasoningBlock | CallBlock | None:
         """The block of the item that is being streamed, if pieces like this delta, which was just
@@ -400,6 +420,7 @@ class ResponseMachine:
         phase = Phase(status)
         reason = ending.incomplete_reason
         code = ending.error_code
+        self._usage_counter.feed(Usage())  # zeros, if the provider sent no counts
         self._response = msgspec.structs.replace(
             self._response,
             status=ending.status,
@@ -407,9 +428,9 @@ class ResponseMachine:
             incomplete_details=IncompleteDetails(reason) if reason else None,
             error=ResponseError(code, message) if code else None,
             stop_sequence=self._matched_stop(),
+            **self._output_fields(),
         )
-        self._usage_counter.feed(Usage())  # zeros, if the provider sent no counts
-        event = TERMINALS[phase](self.snapshot)
+        event = TERMINALS[phase](self._response)
         self.phase = phase  # last: everything before it may raise
         self.has_ended = True
         return event

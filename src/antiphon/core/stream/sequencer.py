@@ -205,9 +205,11 @@ class OutputSequencer:
 
 def join_output_text(output: Sequence[Item]) -> str:
     """Join the text of all messages, as the official clients do for `output_text`."""
-    messages = [item for item in output if isinstance(item, Message)]
-    parts = [part for message in messages for part in message.content]
-    return "".join(part.text for part in parts if isinstance(part, OutputText))
+    texts: list[str] = []
+    for item in output:
+        if type(item) is Message:
+            texts += [part.text for part in item.content if type(part) is OutputText]
+    return texts[0] if len(texts) == 1 else "".join(texts)
 
 
 def _must_stay_open(block: Block) -> bool:

@@ -40,6 +40,8 @@ WRAPPER = "value"
 class OutputContract(Struct, frozen=True, kw_only=True):
     """The format that the client requested, and how it is requested from the provider."""
 
+    param: str = "text.format"
+    """The member that requests the format, by its name in the client's own document."""
     requested: FormatKind = "text"
     asked: FormatKind = "text"
     """The format that is requested by the provider's own parameter."""
@@ -103,19 +105,19 @@ class OutputContract(Struct, frozen=True, kw_only=True):
         violation = None if text is None else next(self.find_violations(text), None)
         if violation is not None:
             raise InvalidOutputFormat(
-                _describe_violation(violation),
+                _describe_violation(violation, self.param),
                 provider=provider,
                 model=response.model,
                 response_id=response.id,
             )
 
 
-def _describe_violation(violation: SchemaViolation) -> str:
+def _describe_violation(violation: SchemaViolation, param: str) -> str:
     """The message for the client; the validator's own message would quote the answer."""
     if violation.keyword == "json":
-        return "The output is not valid JSON, which `text.format` requires."
+        return f"The output is not valid JSON, which `{param}` requires."
     path = "/".join(violation.path) or "the top level"
-    return f"The output does not match the schema of `text.format` at {path} ({violation.keyword})."
+    return f"The output does not match the schema of `{param}` at {path} ({violation.keyword})."
 
 
 def check_schema(schema: Mapping[str, Any]) -> str | None:

@@ -39,8 +39,6 @@ from antiphon.core.structured_output.repair import (
     find_valid_answers,
 )
 
-_PARAM = "text.format"
-
 
 class StructuredOutputFilter(DeltaFilter):
     """One answer with an output contract, over all of its rounds."""
@@ -157,8 +155,9 @@ class StructuredOutputFilter(DeltaFilter):
         return RoundEnd(deltas)
 
     def _report_repair(self) -> None:
-        message = "The answer did not match `text.format`; the model has corrected it."
-        self._note(Code.FORMAT_REPAIRED, _PARAM, message)
+        param = self._contract.param
+        message = f"The answer did not match `{param}`; the model has corrected it."
+        self._note(Code.FORMAT_REPAIRED, param, message)
 
     def _send_answer(self, answer: str) -> list[Delta]:
         current = self._round
@@ -167,8 +166,9 @@ class StructuredOutputFilter(DeltaFilter):
         if answer == current.text:  # deltas as they came, with their log probabilities
             return [*current.held]
         if answer != current.text.strip():  # `Here it is: {"city": "Ulm"}`
-            message = "The text around the JSON value was removed: `text.format` allows none."
-            self._note(Code.FORMAT_TRIMMED, _PARAM, message)
+            param = self._contract.param
+            message = f"The text around the JSON value was removed: `{param}` allows none."
+            self._note(Code.FORMAT_TRIMMED, param, message)
         annotations = [delta for delta in current.held if isinstance(delta, Annotation)]
         return [Text(answer), *annotations]
 
@@ -187,8 +187,9 @@ class StructuredOutputFilter(DeltaFilter):
         text = "\n\n".join(text.strip() for text in texts if text.strip())
         if not text:
             return []
-        message = "The text beside the `text.format` answer is sent as reasoning."
-        self._note(Code.FORMAT_COMMENTARY, _PARAM, message)
+        param = self._contract.param
+        message = f"The text beside the `{param}` answer is sent as reasoning."
+        self._note(Code.FORMAT_COMMENTARY, param, message)
         return [ItemEnd(), Reasoning(text, kind="summary")]
 
 

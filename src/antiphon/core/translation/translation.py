@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import wraps
-from typing import Concatenate, ParamSpec
+from typing import Any, Concatenate, ParamSpec
 
 import msgspec
 from msgspec import Struct, structs
@@ -21,33 +21,34 @@ from antiphon.core.client_profile import OTHER, Profile
 from antiphon.core.deltas import (
     Delta,
     Failure,
+    Finish,
     Reasoning,
     Refusal,
     Start,
     Text,
     ToolCall,
+    Usage,
 )
 from antiphon.core.events import Event
 from antiphon.core.faults.fault import ProviderFault, blocked_fault, internal_fault, protocol_fault
 from antiphon.core.filters.filter import BYPASS, DeltaFilter
-from antiphon.core.filters.markup import filter_whole_answer, make_markup_filters, pass_deltas
+from antiphon.core.filters.simple_filters import EmptyAnswerFilter
 from antiphon.core.items import ReasoningItem
-from antiphon.core.mcp.opening import McpOpening
 from antiphon.core.plan.measure_input import measure_input
 from antiphon.core.plan.plan import Plan
 from antiphon.core.response import Response
-from antiphon.core.stream.finish import FILTERED, Outcome, map_finish_reason
+from antiphon.core.stream.finish import COMPLETED, FILTERED, Outcome, map_finish_reason
 from antiphon.core.stream.machine import ResponseMachine
 from antiphon.core.stream.phase import Phase
-from antiphon.core.stream.source import Framer, Source
+from antiphon.core.stream.source import Source
 from antiphon.core.stream.usage import estimate_usage, usage_estimated
 from antiphon.core.tools.identity import ToolIdentityMap
 from antiphon.core.translation.filters import FilterChain, make_filters
 from antiphon.core.translation.next_step import READING, Calls, Ended, Next, Round
+from antiphon.core.translation.stream_reader import StreamReader
 from antiphon.errors import BridgeError, ResponseTooLarge
 from antiphon.framing.limits import DEFAULT_LIMITS, ResponseLimits
 from antiphon.framing.sse import Frame
-from antiphon.framing.surrogates import SurrogateJoiner
 
 _MAX_ROUNDS = 24  # far beyond what any filter wants: every response ends
 
@@ -80,7 +81,8 @@ def make_translation(
         earlier_usage=None if plan.compacted is None else plan.compacted.usage,
     )
     filters = make_filters(plan, profile, new_id, reminders=reminders)
-    return Translation(machine, source, filters, limits=limits)
+    opens_with_calls = plan.mcp is not None and plan.mcp.needs_opening
+    return Translation(machine, source, filters, limits=limits, opens_with_calls=opens_with_calls)
 
 
 _Given = ParamSpec("_Given")
@@ -130,6 +132,7 @@ class Translation:
         filters: Sequence[DeltaFilter] = (),
         *,
         limits: ResponseLimits = DEFAULT_LIMITS,
+        opens_with_calls: bool = False,
     ) -> None:
         """`machine` seals and describes as `source` does."""
         self.machine = machine
@@ -139,12 +142,12 @@ class Translation:
         """Number of further rounds begun: 0 in the first."""
         self.frame_count = 0
         """Frames received so far. Bytes may come without any: comments keep a line alive."""
-        self.opens_with_calls = any(isinstance(each, McpOpening) for each in filters)
+        self.opens_with_calls = opens_with_calls
         """The gateway makes calls before the first request: `open_calls` begins the response."""
         self.path = DeltaPath(machine, filters, limits)
         self._limits = limits
         self._stream_bytes = 0
-        self._reader = _StreamReader(source, limits)
+        self._reader = StreamReader(source, limits)
         self._chain = FilterChain(filters, machine.diagnostics)
         self._plans: dict[int, Plan] = {}
         self._round: Round | None = None
@@ -190,8 +193,9 @@ class Translation:
         """Return the events of a body that is not streamed."""
         decoded = self._reader.decode(body)
         self.path.count(decoded)
-        self._take(self._reader.filter_whole(decoded), events)
-        self._end_round(events, is_whole=True)
+        if self._reader.has_markup or not self.path.take_whole(decoded, events):
+            self._take(self._reader.filter_whole(decoded), events)
+            self._end_round(events, is_whole=True)
 
     def connection_lost(self, fault: ProviderFault) -> list[Event]:
         """End the round: the connection broke."""
@@ -295,14 +299,14 @@ class Translation:
 
     def _end(self, events: list[Event], reason: str | None = None) -> None:
         machine = self.machine
-        response = machine.snapshot
-        last = response.output[-1] if response.output else None
+        output = machine.output
+        last = output[-1] if output else None
         if (last is None or isinstance(last, ReasoningItem)) and _is_complete(machine, reason):
             events += machine.complete_answer()
-        if response.usage is None and self._plans:  # the provider sent no token counts
+        if self._plans and not machine.has_usage:  # the provider sent no token counts
             input_bytes = sum(map(measure_input, self._plans.values()))
-            machine.usage(estimate_usage(input_bytes, response.output))
-            machine.diagnostics.append(usage_estimated(response.model))
+            machine.usage(estimate_usage(input_bytes, output))
+            machine.diagnostics.append(usage_estimated(machine.model))
         if last is None and is_blocked(self):
             events += machine.fail(blocked_fault(_finish_reason(machine) or ""))
         else:
@@ -337,7 +341,7 @@ class Translation:
             self._chain = FilterChain(replanned.filters, self.machine.diagnostics)
         self.path.begin_attempt()
         self.machine.use_provider(source.seal, source.describe)
-        self._reader = _StreamReader(source, self._limits)
+        self._reader = StreamReader(source, self._limits)
         if not self.machine.has_ended:
             self.next = READING
 
@@ -472,6 +476,30 @@ class DeltaPath:
             events += self._append(delta)
         return True
 
+    def take_whole(self, deltas: Sequence[Delta], events: list[Event]) -> bool:
+        """Make the events of a whole response. Return False, and do nothing, unless it is one text
+        that has ended well, with its token counts, and no filter could change it or ask for more:
+        all others are those of special requests."""
+        found: dict[type[Delta], Any] = {type(delta): delta for delta in deltas}
+        if len(deltas) != len(found) or found.keys() != _PLAIN_TEXT:
+            return False
+        text = found[Text]
+        finish = found[Finish]
+        if not text.text or map_finish_reason(finish.reason) is not COMPLETED:
+            return False
+        machine = self._machine
+        if machine.phase is not _IDLE or any(
+            type(each) is not EmptyAnswerFilter for each in self._filters
+        ):
+            return False
+        self.has_output = True
+        events += machine.start(found[Start].model)
+        events += machine.text(text.text, text.logprobs)
+        machine.usage(found[Usage])
+        machine.defer_finish(finish.reason, finish.stop_sequence)
+        events += machine.finish()
+        return True
+
     def follow(self, delta: Delta | None) -> None:
         """A delta has taken the long way. Pieces like it may take the direct one if no filter
         changes or keeps them, and if nothing waits behind the item that they add to. This holds
@@ -529,53 +557,7 @@ class DeltaPath:
             events += self._machine.feed(delta)
 
 
-class _StreamReader:
-    """Reads the output of one attempt."""
-
-    def __init__(self, source: Source, limits: ResponseLimits) -> None:
-        self._framer: Framer = source.dialect.framer(limits.frame_bytes)
-        self._joins_surrogates = False
-        self._markup_filters = make_markup_filters(source.guards) if source.guards else []
-        self.decoder = source.dialect.decoder()
-        self.decode = source.dialect.decode
-        """Returns the deltas of a body that is not streamed."""
-        self.has_markup = bool(self._markup_filters)
-        """Whether deltas have to pass `filter_markup`."""
-
-    def read_frames(self, chunk: bytes) -> list[Frame]:
-        """Return the frames that this chunk completes."""
-        # `find`: for `in`, CPython 3.11 first makes an error that a number was expected.
-        if not self._joins_surrogates and (chunk.find(b"\\u") >= 0 or chunk[-1:] == b"\\"):
-            self._framer = SurrogateJoiner(self._framer)
-            self._joins_surrogates = True
-        return self._framer.feed(chunk)
-
-    def close_frames(self) -> list[Frame]:
-        """Return the last frames: the provider has closed the stream."""
-        return self._framer.close()
-
-    def filter_markup(self, deltas: Sequence[Delta]) -> Sequence[Delta]:
-        """Take leaked markup out of decoded deltas. What these filters hold back is no output yet:
-        it may turn out to be nothing but a tag."""
-        for each in self._markup_filters:
-            deltas = pass_deltas(each, deltas)
-        return deltas
-
-    def finish(self, last: Sequence[Delta]) -> list[Delta]:
-        """End the stream: return its last deltas, and those that the filters held back."""
-        if not self.has_markup:
-            return [*last]
-        deltas = [*self.filter_markup(last)]
-        held_back: list[Delta] = []
-        for each in self._markup_filters:
-            held_back = [*pass_deltas(each, held_back), *each.close(final=True).deltas]
-        return deltas + held_back
-
-    def filter_whole(self, decoded: list[Delta]) -> list[Delta]:
-        """Take leaked markup out of the deltas of a body that is not streamed."""
-        return filter_whole_answer(decoded, self._markup_filters)
-
-
 _IDLE = Phase.IDLE
 _TEXTUAL = (Text, Reasoning, Refusal)
 _PIECES = frozenset({Text, Reasoning, ToolCall})
+_PLAIN_TEXT = frozenset({Start, Text, Usage, Finish})

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
 
 from antiphon.core.client_profile import Profile
 from antiphon.core.items import Document
 from antiphon.core.request import Request
 from antiphon.core.response import Response
+from antiphon.core.stream.usage import estimate_tokens
 from antiphon.dialects.anthropic.errors import render_error, render_failure
-from antiphon.dialects.anthropic.estimate import estimate_input
 from antiphon.dialects.anthropic.parse import parse_messages
 from antiphon.dialects.anthropic.render import MessagesRenderer
 from antiphon.dialects.anthropic.render_message import render_whole
 from antiphon.dialects.client_dialect import NO_HEADERS, ErrorReply, Problem
+
+_TEXTS = ("text", "arguments", "output", "name")
 
 
 class MessagesClient:
@@ -47,3 +52,28 @@ class MessagesClient:
 
 
 MESSAGES = MessagesClient()
+
+
+def estimate_input(request: Request) -> int:
+    """Estimate the input tokens of a request, for the start of a stream: text, calls, results and
+    tools; media count nothing.
+
+    The API tells them with the first event, most providers with the last one. Clients show the
+    number, and some decide by it when to compact a conversation; the end of the stream has the
+    exact one."""
+    length = sum(len(text) for item in request.input for text in _texts(item))
+    if request.tools:
+        length += len(msgspec.json.encode(request.tools))
+    return estimate_tokens(length)
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """The texts of an item and its content parts."""
+    for name in _TEXTS:
+        text = value.get(name)
+        if isinstance(text, str):
+            yield text
+    for name in ("content", "output", "summary"):
+        parts = value.get(name)
+        for part in parts if isinstance(parts, list) else ():
+            yield from _texts(part)

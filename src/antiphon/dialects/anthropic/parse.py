@@ -65,7 +65,7 @@ def parse_messages(
         tool_choice=read_tool_choice(fields.get("tool_choice"), tools),
         parallel_tool_calls=_read_parallel(fields),
         max_tool_calls=max_searches,
-        text_format=_read_format(fields),
+        **_read_format(fields),
         betas=_read_betas(headers),
         prompt_caching="client",
         cache_control=mapping(fields.get("cache_control")) or None,
@@ -110,18 +110,19 @@ def _read_parallel(fields: Document) -> bool | None:
     return False if choice.get("disable_parallel_tool_use") is True else None
 
 
-def _read_format(fields: Document) -> Document:
+def _read_format(fields: Document) -> dict[str, Any]:
     """The output format, by its newer or its older name."""
     path, given = "output_config.format", mapping(fields.get("output_config")).get("format")
     if given is None:
         path, given = "output_format", fields.get("output_format")
     if given is None:
-        return {"type": "text"}
+        return {}
     if given.get("type") != "json_schema":
         raise invalid(f"{path}.type", "Input should be 'json_schema'")
     if given.get("schema") is None:
         raise invalid(f"{path}.schema", "Field required")
-    return {"type": "json_schema", "name": "output", "schema": given["schema"], "strict": True}
+    form = {"type": "json_schema", "name": "output", "schema": given["schema"], "strict": True}
+    return {"text_format": form, "format_param": path, "schema_param": f"{path}.schema"}
 
 
 def _read_betas(headers: Mapping[str, str]) -> tuple[str, ...] | None:

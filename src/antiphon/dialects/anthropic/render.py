@@ -34,6 +34,15 @@ from antiphon.core.events import (
 )
 from antiphon.core.items import CallItem, CustomToolCall, Document, Message, ReasoningItem
 from antiphon.dialects.anthropic.errors import stream_error
+from antiphon.dialects.anthropic.render_blocks import (
+    CITATIONS,
+    EMPTY_TEXT,
+    EMPTY_THOUGHT,
+    TEXT,
+    THINKING,
+    ContentBlocks,
+    frame,
+)
 from antiphon.dialects.anthropic.render_items import (
     call_arguments,
     call_block,
@@ -70,16 +79,8 @@ class MessagesRenderer:
         """`input_tokens`: an estimate for the start of the stream; the end has the exact number.
         `ends_with_text`: state of the provider after the last text is left out."""
         self._input_tokens = input_tokens
-        self._ends_with_text = ends_with_text
-        self._waiting_state = ""
-        """State after text, for the block after it."""
-        self._is_after_text = False
+        self._blocks = ContentBlocks(ends_with_text=ends_with_text)
         self._response_id = ""
-        self._blocks = 0
-        """How many blocks were opened; the last of them may be open."""
-        self._open: tuple[object, ...] | None = None
-        """What the open block shows: an item, or one part of it."""
-        self._has_arguments = False
         self._renderers: Mapping[type, Callable[[Any], bytes]] = {
             TextDelta: self._render_text,
             ReasoningDelta: self._render_reasoning,
@@ -107,44 +108,18 @@ class MessagesRenderer:
     def close(self) -> bytes:
         return b""
 
-    # Blocks
-
-    def _open_block(self, shows: tuple[object, ...], block: Document) -> bytes:
-        closing = self._close_block() + self._render_waiting_state()
-        self._open = shows
-        self._is_after_text = shows[0] == "text"
-        self._blocks += 1
-        start = {"type": "content_block_start", "index": self._blocks - 1, "content_block": block}
-        return closing + _frame(start)
-
-    def _close_block(self) -> bytes:
-        if self._open is None:
-            return b""
-        self._open = None
-        return _frame({"type": "content_block_stop", "index": self._blocks - 1})
-
-    def _delta(self, opening: bytes, value: Any) -> bytes:
-        """A delta of the open block; `opening` is its JSON up to the value."""
-        return _DELTA % (self._blocks - 1, opening, _encode(value))
-
     # Text
 
     def _render_text(self, event: TextDelta) -> bytes:
-        opening = self._open_text(event.output_index, event.content_index)
-        return opening + self._delta(_TEXT, event.delta)
-
-    def _open_text(self, output_index: int, content_index: int) -> bytes:
-        shows = ("text", output_index, content_index)
-        if self._open == shows:
-            return b""
-        return self._open_block(shows, {"type": "text", "text": ""})
+        shows = ("text", event.output_index, event.content_index)
+        return self._blocks.show(shows, EMPTY_TEXT) + self._blocks.delta(TEXT, event.delta)
 
     def _render_annotation(self, event: AnnotationAdded) -> bytes:
         citation = render_citation(event.annotation)
         if citation is None:
             return b""
-        opening = self._open_text(event.output_index, event.content_index)
-        return opening + self._delta(_CITATIONS, citation)
+        shows = ("text", event.output_index, event.content_index)
+        return self._blocks.show(shows, EMPTY_TEXT) + self._blocks.delta(CITATIONS, citation)
 
     # Reasoning
 
@@ -159,28 +134,13 @@ class MessagesRenderer:
         """A part of a thought is a block. The one before it is closed without a signature: that of
         the last one is for all of them."""
         shows = ("thinking", output_index, part)
-        opening = b"" if self._open == shows else self._open_block(shows, _EMPTY_THOUGHT)
-        return opening + self._delta(_THINKING, text)
+        return self._blocks.show(shows, EMPTY_THOUGHT) + self._blocks.delta(THINKING, text)
 
     def _end_reasoning(self, item: ReasoningItem) -> bytes:
         sealed = item.encrypted_content
-        if not isinstance(sealed, str):
-            return self._close_block()
-        if self._open is not None:
-            return self._delta(_SIGNATURE, sealed) + self._close_block()
-        if self._is_after_text and self._ends_with_text:
-            self._waiting_state = sealed
-            return b""
-        return self._render_state(sealed)
-
-    def _render_state(self, sealed: str) -> bytes:
-        opening = self._open_block(("thinking",), _EMPTY_THOUGHT)
-        return opening + self._delta(_SIGNATURE, sealed) + self._close_block()
-
-    def _render_waiting_state(self) -> bytes:
-        sealed = self._waiting_state
-        self._waiting_state = ""
-        return self._render_state(sealed) if sealed else b""
+        if isinstance(sealed, str):
+            return self._blocks.end_thought(sealed)
+        return self._blocks.close()
 
     # Calls and searches
 
@@ -188,50 +148,42 @@ class MessagesRenderer:
         item = event.item
         shows = ("item", event.output_index)
         if is_call(item):
-            self._has_arguments = False
             block = call_block(item, self._response_id, event.output_index)
-            return self._open_block(shows, block)
+            return self._blocks.open(shows, block)
         if is_search(item):
-            return self._open_block(shows, search_use_block(item))
+            return self._blocks.open(shows, search_use_block(item))
         return b""
 
     def _render_arguments(self, event: ArgumentsDelta) -> bytes:
-        if not event.delta:
-            return b""
-        self._has_arguments = True
-        return self._arguments_delta(event.delta)
+        return self._blocks.add_input(event.delta) if event.delta else b""
 
     def _render_input(self, event: InputDelta) -> bytes:
         """Freeform input is the string of one argument: its begin, and then pieces of it."""
-        opening = "" if self._has_arguments else '{"input":"'
-        self._has_arguments = True
-        return self._arguments_delta(opening + _encode(event.delta)[1:-1].decode())
-
-    def _arguments_delta(self, fragment: str) -> bytes:
-        return self._delta(_INPUT_JSON, fragment)
+        opening = "" if self._blocks.has_input else '{"input":"'
+        return self._blocks.add_input(opening + _encode(event.delta)[1:-1].decode())
 
     def _end_call(self, item: CallItem) -> bytes:
         if is_unfinished(item):
-            self._open = None  # and never closed: the client would run the call
+            self._blocks.leave_open()
             return b""
         rest = b""
-        if not self._has_arguments:
-            rest = self._arguments_delta(call_arguments(item))
+        if not self._blocks.has_input:
+            rest = self._blocks.add_input(call_arguments(item))
         elif isinstance(item, CustomToolCall):
-            rest = self._arguments_delta('"}')
-        return rest + self._close_block()
+            rest = self._blocks.add_input('"}')
+        return rest + self._blocks.close()
 
     def _end_search(self, item: Document, output_index: int) -> bytes:
-        query = self._arguments_delta(_encode(search_input(item)).decode())
-        result = self._open_block(("result", output_index), search_result_block(item))
-        return query + result + self._close_block()
+        query = self._blocks.add_input(_encode(search_input(item)).decode())
+        result = self._blocks.open(("result", output_index), search_result_block(item))
+        return query + result + self._blocks.close()
 
     def _render_item_end(self, event: ItemDone) -> bytes:
         item = event.item
         if isinstance(item, ReasoningItem):
             return self._end_reasoning(item)
         if isinstance(item, Message):
-            return self._close_block()
+            return self._blocks.close()
         if is_call(item):
             return self._end_call(item)
         if is_compaction(item):
@@ -241,10 +193,9 @@ class MessagesRenderer:
     def _render_compaction(self, item: Document) -> bytes:
         block = compaction_block(item)
         empty = dict.fromkeys(block, None) | {"type": "compaction"}
-        opening = self._open_block(("compaction",), empty)
+        opening = self._blocks.open(("compaction",), empty)
         delta = {**block, "type": "compaction_delta"}
-        made = {"type": "content_block_delta", "index": self._blocks - 1, "delta": delta}
-        return opening + _frame(made) + self._close_block()
+        return opening + self._blocks.add(delta) + self._blocks.close()
 
     # The message
 
@@ -253,7 +204,7 @@ class MessagesRenderer:
         self._response_id = response.id
         usage = render_usage(response, self._input_tokens)
         message = {**message_head(response), "content": [], **_NO_END, "usage": usage}
-        return _frame({"type": "message_start", "message": message}) + PING
+        return frame({"type": "message_start", "message": message}) + PING
 
     def _render_end(self, event: Completed | Incomplete) -> bytes:
         response = event.response
@@ -261,7 +212,7 @@ class MessagesRenderer:
             return stream_error("server_error", "The response was cancelled.")
         delta = end_of_message(response, refusal_of(response.output))
         end = {"type": "message_delta", "delta": delta, "usage": render_usage(response)}
-        return self._close_block() + _frame(end) + _MESSAGE_STOP
+        return self._blocks.close() + frame(end) + _MESSAGE_STOP
 
     def _render_failure(self, event: Failed) -> bytes:
         error = event.response.error
@@ -270,19 +221,5 @@ class MessagesRenderer:
         return stream_error(error.code, error.message)
 
 
-_DELTA = (
-    b'event: content_block_delta\ndata: {"type":"content_block_delta","index":%d,'
-    b'"delta":{"type":%b:%b}}\n\n'
-)
-_TEXT = b'"text_delta","text"'
-_CITATIONS = b'"citations_delta","citation"'
-_THINKING = b'"thinking_delta","thinking"'
-_SIGNATURE = b'"signature_delta","signature"'
-_INPUT_JSON = b'"input_json_delta","partial_json"'
-_EMPTY_THOUGHT: Document = {"type": "thinking", "thinking": "", "signature": ""}
 _NO_END: Document = {"stop_reason": None, "stop_sequence": None}
 _MESSAGE_STOP = b'event: message_stop\ndata: {"type":"message_stop"}\n\n'
-
-
-def _frame(document: Document) -> bytes:
-    return b"event: %b\ndata: %b\n\n" % (document["type"].encode(), _encode(document))

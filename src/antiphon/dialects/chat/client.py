@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from msgspec import structs
-
 from antiphon.core.client_profile import Profile
 from antiphon.core.items import Document
 from antiphon.core.request import Request
@@ -46,11 +44,7 @@ class ChatClient:
         return self.error(problem)
 
     def error(self, problem: Problem) -> ErrorReply:
-        """Its SDKs do not repeat a request if the header says that a retry cannot help."""
-        reply = render_error(problem)
-        if not problem.is_permanent:
-            return reply
-        return structs.replace(reply, headers={**reply.headers, "x-should-retry": "false"})
+        return render_error(problem)
 
 
 CHAT = ChatClient()

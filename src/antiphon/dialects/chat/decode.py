@@ -298,11 +298,10 @@ class ChatDecoder:
     def _call_deltas(self, message: _Message) -> Iterator[Delta]:
         self._calls = self._calls or CallTracker()
         self._sends_tool_calls = self._sends_tool_calls or bool(message.tool_calls)
-        if self._sends_tool_calls:
-            # llama-cpp-python 0.3 sends each piece of a call in both forms:
-            # {"function_call": {"arguments": "{"}, "tool_calls": [{"arguments": "{", …}]}
-            message.function_call = None
-        for fragment, signature in _call_fragments(message):
+        # llama-cpp-python 0.3 sends each piece of a call in both forms:
+        # {"function_call": {"arguments": "{"}, "tool_calls": [{"arguments": "{", …}]}
+        legacy = None if self._sends_tool_calls else message.function_call
+        for fragment, signature in _call_fragments(message, legacy):
             yield from signature
             yield self._calls.feed(fragment)
 
@@ -348,7 +347,8 @@ def _whole_choice_deltas(choice: _Choice) -> Iterator[Delta]:
     message = choice.message or choice.delta or _EMPTY_MESSAGE
     yield from _reasoning(message)
     calls = CallTracker()
-    for position, (fragment, signature) in enumerate(_call_fragments(message)):
+    legacy = None if message.tool_calls else message.function_call
+    for position, (fragment, signature) in enumerate(_call_fragments(message, legacy)):
         yield from signature
         yield calls.feed(msgspec.structs.replace(fragment, index=position))
     if message.content:
@@ -413,8 +413,11 @@ def _reasoning_detail(entry: Mapping[str, Any]) -> Iterator[Delta]:
             pass
 
 
-def _call_fragments(message: _Message) -> Iterator[tuple[CallFragment, list[Delta]]]:
-    """Each fragment of a call, with the state that is sent back with the call."""
+def _call_fragments(
+    message: _Message, legacy: _Function | None
+) -> Iterator[tuple[CallFragment, list[Delta]]]:
+    """Each fragment of a call, with the state that is sent back with the call. `legacy` is the
+    call in the form that had no list of calls."""
     for number, call in enumerate(message.tool_calls or ()):
         function = call.function or call.custom or _Function()
         custom = call.function is None and call.custom is not None
@@ -429,8 +432,7 @@ def _call_fragments(message: _Message) -> Iterator[tuple[CallFragment, list[Delt
             ),
             _signature(call.extra_content, "tool"),
         )
-    legacy = message.function_call
-    if legacy and (legacy.name or legacy.arguments) and not message.tool_calls:
+    if legacy and (legacy.name or legacy.arguments):
         yield CallFragment(0, None, nonempty_string(legacy.name), _arguments(legacy.arguments)), []
 
 

@@ -48,12 +48,12 @@ def encode(plan: Plan, *, stream: bool, quirks: ChatQuirks = PLAIN) -> Outbound:
 
 
 def _tools(plan: Plan, quirks: ChatQuirks) -> Document:
+    if not plan.declarations and not plan.native_tools:
+        return {}
     declared = [_tool(declaration, quirks) for declaration in plan.declarations]
     tools = [*declared, *map(dict, plan.native_tools)]
     choice = _tool_choice(plan.tool_choice, quirks)
-    if not tools or choice is None:
-        return {"tools": tools} if tools else {}
-    return {"tools": tools, "tool_choice": choice}
+    return {"tools": tools} if choice is None else {"tools": tools, "tool_choice": choice}
 
 
 def _tool(declaration: ToolDeclaration, quirks: ChatQuirks) -> Document:

@@ -117,6 +117,8 @@ def _client_message(step: Step, plan: Plan, ids: CallIds) -> Document:
 
 def _content(parts: Sequence[Part]) -> str | list[Document]:
     """A plain string wherever possible: some servers accept nothing else."""
+    if len(parts) == 1 and type(part := parts[0]) is TextPart:
+        return part.text
     if all(isinstance(part, (TextPart, RefusalPart)) for part in parts):
         return join_text(parts, "\n")
     return [_content_part(part) for part in parts]

@@ -65,6 +65,8 @@ def parse_chat(raw: Document, *, is_large: bool = False) -> Request:
         tool_choice=_read_tool_choice(fields),
         max_output_tokens=_read_max_tokens(fields),
         text_format=_read_format(fields.get("response_format")),
+        format_param="response_format",
+        schema_param="response_format.json_schema.schema",
         effort=_read_effort(fields),
         include=_LOGPROBS if fields.get("logprobs") is True else frozenset(),
         **values,

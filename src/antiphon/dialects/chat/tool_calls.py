@@ -39,6 +39,10 @@ class _TrackedCall:
         self.unscanned.clear()
         return self._arguments
 
+    def add(self, fragment: CallFragment) -> None:
+        self.call_id = self.call_id or fragment.call_id
+        self.unscanned.append(fragment.arguments)
+
     def is_followed_by_new_call(self, fragment: CallFragment) -> bool:
         """Whether a fragment with the same index, and not with this call's id, is another call."""
         # A second id: {"index":0,"id":"a",…} {"index":0,"id":"b",…}
@@ -59,8 +63,7 @@ class CallTracker:
 
     def feed(self, fragment: CallFragment) -> ToolCall:
         call = self._latest = self._find(fragment) or self._start(fragment)
-        call.call_id = call.call_id or fragment.call_id
-        call.unscanned.append(fragment.arguments)
+        call.add(fragment)
         return ToolCall(
             call.position, fragment.call_id, fragment.name, fragment.arguments, fragment.kind
         )

@@ -68,6 +68,44 @@ _DONE = frozenset({b"[DONE]", b'"[DONE]"'})
 _NO_MESSAGE = _Message()
 
 
+class _Citations:
+    """Citations of text, whose positions count from the begin of their content block; those of an
+    annotation, from the begin of its message."""
+
+    def __init__(self) -> None:
+        self._length = 0  # characters of the current message
+        self._block_starts = {-1: 0}  # content index → offset in its message; -1 is the last block
+
+    def add_text(self, index: int, text: str) -> None:
+        """Count text of the block at an index of the content."""
+        if index not in self._block_starts:
+            self._block_starts[index] = self._block_starts[-1] = self._length
+        self._length += len(text)
+
+    def end_message(self) -> None:
+        """Something else follows: text after it is another message."""
+        self._length = 0
+
+    def read(self, citations: Any) -> Iterator[Delta]:
+        for citation in citations if isinstance(citations, list) else [citations]:
+            if citation is not None:
+                yield from self._cite(citation)
+
+    def _cite(self, citation: Any) -> Iterator[Delta]:
+        """Emit an annotation for every source with a URL; a citation without any is an `Extra`."""
+        sources = [*_sources(citation)]
+        if not sources:
+            yield Extra("citation", citation)
+            return
+        index = citation.get("content_index")
+        start = self._block_starts.get(
+            index if isinstance(index, int) else -1, self._block_starts[-1]
+        )
+        end = start + count(citation.get("end"))
+        for url, title in sources:
+            yield url_citation(url, title, start + count(citation.get("start")), end)
+
+
 class CohereDecoder:
     """Frames of one streamed response → deltas."""
 
@@ -76,8 +114,7 @@ class CohereDecoder:
         self._v1 = CohereV1Decoder()
         self._call_count = 0
         self._open_calls: dict[int, CallBlock] = {}  # by the index of their events
-        self._length = 0  # characters of the current message
-        self._block_starts = {-1: 0}  # content index → offset in its message; -1 is the last block
+        self._citations = _Citations()
         self._finished = False
         self.ended = False
         """The provider has announced the end of the stream."""
@@ -142,7 +179,7 @@ class CohereDecoder:
         return self._end_call(_index(event))
 
     def _citation_start(self, event: _Event) -> list[Delta]:
-        return [*self._add_citations(_message(event).citations)]
+        return [*self._citations.read(_message(event).citations)]
 
     def _ignore(self, event: _Event) -> list[Delta]:
         return []
@@ -162,7 +199,7 @@ class CohereDecoder:
         for index, block in enumerate(content if isinstance(content, list) else [content]):
             deltas += self._add_content(index, block)
             deltas += self._reasoning.end()
-        deltas += self._add_citations(message.citations)
+        deltas += self._citations.read(message.citations)
         deltas += [*self._add_plan(message.tool_plan), *self._reasoning.end()]
         for index, call in enumerate(read_calls(message.tool_calls)):
             deltas += [*self._start_call(index, call), *self._end_call(index)]
@@ -170,12 +207,12 @@ class CohereDecoder:
             deltas.append(Extra("logprobs", event.logprobs))
         return [*deltas, *read_usage(event.usage), Finish(nonempty_string(event.finish_reason))]
 
-    # Content, plan, calls and citations
+    # Content, plan and calls
 
     def _add_content(self, index: int, block: Any) -> list[Delta]:
         match block:
             case {"thinking": str(text)}:
-                self._length = 0
+                self._citations.end_message()
                 return self._reasoning.add(THINKING, index, text)
             case {"text": str(text)} | str(text):
                 return self._add_text(index, text)
@@ -184,19 +221,17 @@ class CohereDecoder:
         return [Extra("content", block)]
 
     def _add_text(self, index: int, text: str) -> list[Delta]:
-        if index not in self._block_starts:
-            self._block_starts[index] = self._block_starts[-1] = self._length
-        self._length += len(text)
+        self._citations.add_text(index, text)
         return [*self._reasoning.end(), Text(text)] if text else []
 
     def _add_plan(self, text: Any) -> list[Delta]:
-        self._length = 0
+        self._citations.end_message()
         return self._reasoning.add(TOOL_PLAN, 0, nonempty_string(text) or "")
 
     def _start_call(self, index: int, call: NativeCall | Extra) -> list[Delta]:
         if isinstance(call, Extra):
             return [call]
-        self._length = 0
+        self._citations.end_message()
         number = self._call_count
         self._call_count += 1
         self._open_calls[index] = CallBlock(number, "" if call.arguments else "{}")
@@ -205,25 +240,6 @@ class CohereDecoder:
     def _end_call(self, index: int) -> list[Delta]:
         block = self._open_calls.pop(index, None)
         return [] if block is None else block.close()
-
-    def _add_citations(self, citations: Any) -> Iterator[Delta]:
-        for citation in citations if isinstance(citations, list) else [citations]:
-            if citation is not None:
-                yield from self._cite(citation)
-
-    def _cite(self, citation: Any) -> Iterator[Delta]:
-        """Emit an annotation for every source with a URL; a citation without any is an `Extra`."""
-        sources = [*_sources(citation)]
-        if not sources:
-            yield Extra("citation", citation)
-            return
-        index = citation.get("content_index")
-        start = self._block_starts.get(
-            index if isinstance(index, int) else -1, self._block_starts[-1]
-        )
-        end = start + count(citation.get("end"))
-        for url, title in sources:
-            yield url_citation(url, title, start + count(citation.get("start")), end)
 
 
 _READERS: Mapping[str, Callable[[CohereDecoder, _Event], list[Delta]]] = {

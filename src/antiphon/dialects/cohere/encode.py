@@ -127,6 +127,7 @@ def _thinking(plan: Plan, quirks: CohereQuirks) -> Document:
         return {}
     if plan.effort in THINKING_OFF:
         return {"thinking": {"type": "disabled"}}
-    budget = quirks.budgets.get(plan.effort)
+    asked = int(plan.effort) if plan.effort.isdecimal() else None
+    budget = quirks.budgets.get(plan.effort, asked)
     budget_field = {} if budget is None else {"token_budget": budget}
     return {"thinking": {"type": "enabled", **budget_field}}

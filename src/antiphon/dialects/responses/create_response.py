@@ -136,7 +136,8 @@ def report_settings(request: Request, used: UsedSettings) -> dict[str, Any]:
     """The fields of a response that tell which settings are used, not which were requested. What is
     not used has the API's default."""
     parameters = used.parameters
-    reported = {name: parameters.get(name, default) for name, default in _DEFAULTS.items()}
+    sent = {name: value for name, value in parameters.items() if name in _DEFAULTS}
+    reported = {**_DEFAULTS, **sent}
     summary = parameters.get("summary") or parameters.get("generate_summary")
     return reported | {
         "service_tier": _reported_tier(reported["service_tier"]),

@@ -114,15 +114,19 @@ class ResponsesDecoder:
             self._started = True
             yield Start(nonempty_string(response.model), nonempty_string(response.id))
 
-    def end(self, response: _UpstreamResponse, status: str) -> Iterator[Delta]:
-        """Emit the parts of the response that were not streamed, its usage and how it ended."""
+    def end(
+        self, response: _UpstreamResponse, status: str, error: object = None
+    ) -> Iterator[Delta]:
+        """Emit the parts of the response that were not streamed, its usage and how it ended.
+
+        `error` is that of the terminal event, for a response that has none itself."""
         self.ended = True
         yield from self.start(response)
         yield from self.items.reconcile(response.output)
         if isinstance(response.usage, dict):
             yield read_usage(response.usage)
         yield from read_service_tier(response.service_tier)
-        yield _final_delta(response, status)
+        yield _final_delta(response, status, response.error or error)
 
 
 def decode(body: bytes, *, server_tools: frozenset[str] = frozenset()) -> list[Delta]:
@@ -142,7 +146,7 @@ def decode(body: bytes, *, server_tools: frozenset[str] = frozenset()) -> list[D
 # The end of a response
 
 
-def _final_delta(response: _UpstreamResponse, status: str) -> Delta:
+def _final_delta(response: _UpstreamResponse, status: str, error: object) -> Delta:
     if status == "completed":
         return Finish("completed")
     if status == "incomplete":
@@ -151,7 +155,7 @@ def _final_delta(response: _UpstreamResponse, status: str) -> Delta:
         return Finish(nonempty_string(reason) or "max_output_tokens")
     # "failed" (with or without an error), "cancelled", or a body that is "queued"/"in_progress".
     otherwise = f"The provider's response has status {status!r} and reports no error."
-    return _failure({"error": response.error}, otherwise)
+    return _failure({"error": error}, otherwise)
 
 
 def _failure(document: Mapping[str, Any], otherwise: str) -> Failure:
@@ -216,10 +220,11 @@ def _terminal_event(status: str) -> EventReader:
 
     def read(decoder: ResponsesDecoder, event: _Event) -> Iterator[Delta]:
         response = event.response or _UpstreamResponse()
-        response.error = response.error or event.error
         reported_status = response.status
         yield from decoder.end(
-            response, reported_status if reported_status in _TERMINAL_STATUSES else status
+            response,
+            reported_status if reported_status in _TERMINAL_STATUSES else status,
+            event.error,
         )
 
     return read

@@ -64,7 +64,7 @@ class OutputItem:
         self.done = False
         self.is_server_call = False
         self.has_name = False
-        self.has_call_id = False
+        self._has_call_id = False
         self.annotations = 0
         self.is_started = False
         """It is a raw item, and its start was emitted."""
@@ -74,6 +74,36 @@ class OutputItem:
     def has_text(self) -> bool:
         """Whether any text of it was emitted."""
         return bool(self._emitted)
+
+    def label(self, phase: str | None) -> None:
+        """Take the label of a message, as far as the server gives one."""
+        self.phase = phase
+
+    def start(self) -> None:
+        """Mark a raw item as started."""
+        self.is_started = True
+
+    def finish(self) -> None:
+        """Mark the item as done."""
+        self.done = True
+
+    def count_annotation(self) -> None:
+        self.annotations += 1
+
+    def identify(self, document: Document, server_tools: frozenset[str]) -> ToolCall | None:
+        """Take call id and name of a call, each once; return a delta with those that are new.
+
+        Some servers change the ids when an item is done."""
+        self.is_server_call = nonempty_string(document.get("name")) in server_tools
+        if self.is_server_call:
+            return None
+        call_id = None if self._has_call_id else nonempty_string(document.get("call_id"))
+        name = None if self.has_name else nonempty_string(document.get("name"))
+        self._has_call_id = self._has_call_id or call_id is not None
+        self.has_name = self.has_name or name is not None
+        if not call_id and not name:
+            return None
+        return ToolCall(self.number, call_id, name, kind=_CALLS[self.kind])
 
     def record(self, channel: Channel, part: int, text: str) -> None:
         self._emitted.setdefault((channel, part), []).append(text)
@@ -99,49 +129,51 @@ class OutputItem:
             skipped = max(0, skipped - len(text))
 
 
-class OutputItems:
-    """All output items of one response: identifies the item of an event and emits its deltas."""
+class ItemIndex:
+    """The items of one response by id, by index and in order: finds the item that is meant."""
 
-    def __init__(self, server_tools: frozenset[str] = frozenset()) -> None:
-        """`server_tools` are those that the provider executes itself."""
-        self._server_tools = server_tools
+    def __init__(self) -> None:
         self._items: list[OutputItem] = []
         self._by_id: dict[str, OutputItem] = {}
         self._by_index: dict[int, OutputItem] = {}
         self._indices_repeat = False
-        self._raw_ids: set[str] = set()
-        self._current: OutputItem | None = None
 
     @property
     def all_done(self) -> bool:
         """There was at least one item, and every item was reported as done."""
         return bool(self._items) and all(item.done for item in self._items)
 
-    # Identification
-
     def find(self, kind: str, item_id: Any, output_index: Any) -> OutputItem:
         """Find the item of a streamed event, or start a new one."""
         # {"item_id": "msg_1", "output_index": 0}
-        item = self._find_by_id(kind, item_id)
+        item = self.find_by_id(kind, item_id)
         # {"item_id": "x2", "output_index": 0}: the id changes from event to event. An item that is
         # done gets no more deltas: with a new id, its index is that of a new item.
-        item = item or self._find_by_index(kind, output_index, open_only=bool(item_id))
+        item = item or self.find_by_index(kind, output_index, open_only=bool(item_id))
         # {"delta": "a"}: neither id nor index
         if item is None and not item_id and not isinstance(output_index, int):
             item = next((each for each in reversed(self._items) if each.kind == kind), None)
-        return item or self._new_item(kind, item_id, output_index)
+        return item or self.add(kind, item_id, output_index)
 
-    def _find_by_id(self, kind: str, item_id: Any) -> OutputItem | None:
+    def find_any(self, item_id: Any, output_index: Any) -> OutputItem | None:
+        """Find an item of any kind."""
+        item = self._by_id.get(item_id) if isinstance(item_id, str) else None
+        if item is None:
+            item = self._by_index.get(output_index) if isinstance(output_index, int) else None
+        return item
+
+    def find_by_id(self, kind: str, item_id: Any) -> OutputItem | None:
         item = self._by_id.get(item_id) if isinstance(item_id, str) else None
         return item if item is not None and item.kind == kind else None
 
-    def _find_by_index(self, kind: str, output_index: Any, *, open_only: bool) -> OutputItem | None:
+    def find_by_index(self, kind: str, output_index: Any, *, open_only: bool) -> OutputItem | None:
         item = self._by_index.get(output_index) if isinstance(output_index, int) else None
         if item is None or item.kind != kind or (open_only and item.done):
             return None
         return item
 
-    def _new_item(self, kind: str, item_id: Any, output_index: Any) -> OutputItem:
+    def add(self, kind: str, item_id: Any, output_index: Any) -> OutputItem:
+        """Start a new item."""
         index = output_index if isinstance(output_index, int) else None
         item = OutputItem(kind, len(self._items), index)
         self._items.append(item)
@@ -152,20 +184,61 @@ class OutputItems:
             self._by_index[index] = item
         return item
 
+    def match(self, documents: Sequence[Document]) -> list[OutputItem | None]:
+        """Find the streamed item of each item in `output`; None for those not streamed."""
+        # By id first: an item known by its id is no candidate for another one.
+        matches = [self.find_by_id(kind_of(document), id_of(document)) for document in documents]
+        candidates = [item for item in self._items if item not in matches]
+        return [
+            item or self._take_match(candidates, kind_of(documents[index]), index)
+            for index, item in enumerate(matches)
+        ]
+
+    def _take_match(self, candidates: list[OutputItem], kind: str, index: int) -> OutputItem | None:
+        same_kind = [item for item in candidates if item.kind == kind]
+        # output[1] is the item of {"output_index": 1}, though its id has changed.
+        by_index = (item for item in same_kind if item.output_index == index)
+        # Indices are missing, or the same for every item ({"output_index": 0} always): by order.
+        by_order = (item for item in same_kind if item.output_index is None or self._indices_repeat)
+        match = next(chain(by_index, by_order), None)
+        if match is not None:
+            candidates.remove(match)
+        return match
+
+
+class OutputItems:
+    """All output items of one response: emits the deltas of their events."""
+
+    def __init__(self, server_tools: frozenset[str] = frozenset()) -> None:
+        """`server_tools` are those that the provider executes itself."""
+        self._server_tools = server_tools
+        self._index = ItemIndex()
+        self._raw_ids: set[str] = set()
+        self._current: OutputItem | None = None
+
+    @property
+    def all_done(self) -> bool:
+        """There was at least one item, and every item was reported as done."""
+        return self._index.all_done
+
+    def find(self, kind: str, item_id: Any, output_index: Any) -> OutputItem:
+        """Find the item of a streamed event, or start a new one."""
+        return self._index.find(kind, item_id, output_index)
+
     # Streaming
 
     def add(self, document: Any, output_index: Any) -> Iterator[Delta]:
         """Start an item. Content that it already has is emitted when it is done."""
         kind = kind_of(document)
         item_id = id_of(document)
-        item = self._find_by_id(kind, item_id)
+        item = self._index.find_by_id(kind, item_id)
         if item is None or item.done:  # a done item: its server gives every item the same id
-            item = self._new_item(kind, item_id, output_index)
-        item.phase = phase_of(document)
+            item = self._index.add(kind, item_id, output_index)
+        item.label(phase_of(document))
         if kind in _CALLS:
             yield from self._start_call(item, document)
         elif kind and kind not in _CONTENT and not item.is_started:
-            item.is_started = True
+            item.start()
             yield from self._switch_to(item)
             yield RawItemStarted(item.number, self._with_unique_id(document))
 
@@ -174,11 +247,7 @@ class OutputItems:
 
         `{"type": "response.web_search_call.searching", "item_id": "ws_1", "output_index": 0}`
         """
-        item_id = event.get("item_id")
-        index = event.get("output_index")
-        item = self._by_id.get(item_id) if isinstance(item_id, str) else None
-        if item is None:
-            item = self._by_index.get(index) if isinstance(index, int) else None
+        item = self._index.find_any(event.get("item_id"), event.get("output_index"))
         if item is None or not item.is_started or item.done:
             yield Extra(kind)
         else:
@@ -213,7 +282,7 @@ class OutputItems:
 
     def annotate(self, item: OutputItem, annotation: Any) -> Iterator[Delta]:
         if isinstance(annotation, dict):
-            item.annotations += 1
+            item.count_annotation()
             yield from self._switch_to(item)
             yield Annotation(complete_citation(annotation))
 
@@ -230,9 +299,10 @@ class OutputItems:
         """Emit whatever of a finished item was not emitted yet."""
         kind = kind_of(document)
         item_id = id_of(document)
-        item = self._find_by_id(kind, item_id)
-        item = item or self._find_by_index(kind, output_index, open_only=True)
-        yield from self._finish_item(item or self._new_item(kind, item_id, output_index), document)
+        item = self._index.find_by_id(kind, item_id)
+        item = item or self._index.find_by_index(kind, output_index, open_only=True)
+        item = item or self._index.add(kind, item_id, output_index)
+        yield from self._finish_item(item, document)
 
     def reconcile(self, output: Any) -> Iterator[Delta]:
         """Compare the stream with the `output` of the terminal event, and emit the difference.
@@ -240,40 +310,19 @@ class OutputItems:
         Unfinished items come first; items that were not streamed at all come after them.
         """
         documents = [document for document in as_list(output) if isinstance(document, dict)]
-        streamed = self._match(documents)
+        streamed = self._index.match(documents)
         for document, item in zip(documents, streamed, strict=True):
             if item is not None:
                 yield from self._finish_item(item, document)
         for document, item in zip(documents, streamed, strict=True):
             if item is None:
-                new = self._new_item(kind_of(document), id_of(document), None)
+                new = self._index.add(kind_of(document), id_of(document), None)
                 yield from self._finish_item(new, document)
-
-    def _match(self, documents: Sequence[Document]) -> list[OutputItem | None]:
-        """Find the streamed item of each item in `output`; None for those not streamed."""
-        # By id first: an item known by its id is no candidate for another one.
-        matches = [self._find_by_id(kind_of(document), id_of(document)) for document in documents]
-        candidates = [item for item in self._items if item not in matches]
-        return [
-            item or self._take_match(candidates, kind_of(documents[index]), index)
-            for index, item in enumerate(matches)
-        ]
-
-    def _take_match(self, candidates: list[OutputItem], kind: str, index: int) -> OutputItem | None:
-        same_kind = [item for item in candidates if item.kind == kind]
-        # output[1] is the item of {"output_index": 1}, though its id has changed.
-        by_index = (item for item in same_kind if item.output_index == index)
-        # Indices are missing, or the same for every item ({"output_index": 0} always): by order.
-        by_order = (item for item in same_kind if item.output_index is None or self._indices_repeat)
-        match = next(chain(by_index, by_order), None)
-        if match is not None:
-            candidates.remove(match)
-        return match
 
     def _finish_item(self, item: OutputItem, document: Any) -> Iterator[Delta]:
         if item.done:
             return
-        item.done = True
+        item.finish()
         if item.kind in _CALLS:
             yield from self._finish_call(item, document)
         elif item.kind == "message":
@@ -287,7 +336,7 @@ class OutputItems:
         if document.get("role") not in (None, "assistant"):
             yield Extra("message", document)
             return
-        item.phase = item.phase or phase_of(document)
+        item.label(item.phase or phase_of(document))
         parts = []
         for part in parts_of(document.get("content"), "output_text"):
             if nonempty_string(part.get("type")) in _MESSAGE_PARTS:
@@ -322,17 +371,11 @@ class OutputItems:
             yield ReasoningState(SCHEME, state, "block")
 
     def _start_call(self, item: OutputItem, document: Document) -> Iterator[Delta]:
-        """Emit call id and name, each once: some servers change the ids when an item is done."""
-        item.is_server_call = nonempty_string(document.get("name")) in self._server_tools
-        if item.is_server_call:
-            return
-        call_id = None if item.has_call_id else nonempty_string(document.get("call_id"))
-        name = None if item.has_name else nonempty_string(document.get("name"))
-        item.has_call_id = item.has_call_id or call_id is not None
-        item.has_name = item.has_name or name is not None
-        if call_id or name:
+        """Emit call id and name of a call."""
+        call = item.identify(document, self._server_tools)
+        if call is not None:
             yield from self._switch_to(item)
-            yield ToolCall(item.number, call_id, name, kind=_CALLS[item.kind])
+            yield call
 
     def _finish_call(self, item: OutputItem, document: Document) -> Iterator[Delta]:
         # Arguments may have been streamed before any event named the function.

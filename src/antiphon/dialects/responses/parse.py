@@ -2,6 +2,8 @@
 
 Every field that the API documents is validated here, once, and an error names its parameter. The
 object itself stays unchanged in `raw`; `unknown` lists the fields that the API does not document.
+A request is read by the fields that it has, and by the table of all fields only if that fails: then
+the first mistake in the order of the table is reported.
 """
 
 from __future__ import annotations
@@ -42,6 +44,43 @@ from antiphon.errors import InvalidRequest
 def parse_request(document: Document, *, is_large: bool = False, is_count: bool = False) -> Request:
     """Validate a decoded body, or raise an `InvalidRequest`. `is_count`: its tokens are to be
     counted, so that instructions or tools are enough."""
+    try:
+        return _parse_present_fields(document, is_large=is_large, is_count=is_count)
+    except InvalidRequest:
+        return parse_in_order(document, is_large=is_large, is_count=is_count)
+
+
+def _parse_present_fields(document: Document, *, is_large: bool, is_count: bool) -> Request:
+    """Do what `parse_in_order` does, without a look at the fields that a request does not have. Of
+    several mistakes another one may be reported."""
+    values: dict[str, Any] = {}
+    unknown: list[str] = []
+    for name, value in document.items():
+        if value is None:
+            continue
+        read = _PRESENT_FIELDS.get(name)
+        if read is None:
+            unknown.append(name)
+        elif name in _CHECKED_FIELDS:
+            read(value, name)
+        else:
+            values[name] = read(value, name)
+    if "model" not in values:
+        raise missing_parameter("model")
+    _reject_conflicts(values)
+    if not values.get("input"):
+        _require_input(values, _COUNTED if is_count else _INSTEAD_OF_INPUT)
+    kept, more = shorten_unknown(unknown) if unknown else ((), 0)
+    if "text" in document or "reasoning" in document:
+        fields = {name: value for name, value in document.items() if value is not None}
+        values |= _read_nested_fields(fields)
+    return Request(raw=document, is_large=is_large, unknown=kept, unknown_more=more, **values)
+
+
+def parse_in_order(
+    document: Document, *, is_large: bool = False, is_count: bool = False
+) -> Request:
+    """Validate a decoded body, one documented field after the other."""
     fields = {name: value for name, value in document.items() if value is not None}
     _reject_chat_completions_fields(fields)
     if "model" not in fields:
@@ -185,6 +224,17 @@ _CHAT_COMPLETIONS_FIELDS = {
     "function_call": "tool_choice",
 }
 """Fields of Chat Completions → the field to use instead. Ignoring them would change the request."""
+
+
+def _reject(value: Any, name: str) -> None:
+    _reject_chat_completions_fields({name: value})
+
+
+_PRESENT_FIELDS: Readers = {
+    **_FIELDS,
+    **_CHECKED_FIELDS,
+    **dict.fromkeys(_CHAT_COMPLETIONS_FIELDS, _reject),
+}
 
 
 def _read_fields(readers: Mapping[str, Reader[Any]], fields: Document) -> Document:

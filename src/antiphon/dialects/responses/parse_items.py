@@ -173,9 +173,12 @@ def input_item(value: Any, param: str) -> Document:
     return fields
 
 
+_input_text = string_up_to(MAX_INPUT_CHARS)
+
+
 def _user_message(value: Any, param: str) -> tuple[Document, ...]:
     """The message that `input` is short for when it is a string."""
-    text = string_up_to(MAX_INPUT_CHARS)(value, param)
+    text = _input_text(value, param)
     content = [{"type": "input_text", "text": text}]
     return ({"type": "message", "role": "user", "content": content},)
 

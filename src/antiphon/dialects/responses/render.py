@@ -15,8 +15,10 @@ from antiphon.core.client_profile import Profile, keepalive_as_comment
 from antiphon.core.diagnostic import Diagnostic
 from antiphon.core.events import (
     ArgumentsDelta,
+    Created,
     Event,
     HostedToolEvent,
+    InProgress,
     Keepalive,
     ReasoningDelta,
     TextDelta,
@@ -107,7 +109,22 @@ def _without_padding(event: Event) -> Event:
 
 
 def _encode_frames(events: Sequence[msgspec.Struct], number: int) -> bytes:
-    return b"".join([_encode_frame(event, each) for each, event in enumerate(events, number)])
+    frames: list[bytes] = []
+    if len(events) > 1 and type(events[0]) is Created and type(events[1]) is InProgress:
+        frames = _encode_start(events[0], events[1], number)
+    frames += [_encode_frame(events[at], number + at) for at in range(len(frames), len(events))]
+    return b"".join(frames)
+
+
+def _encode_start(created: Created, in_progress: InProgress, number: int) -> list[bytes]:
+    """Encode the first two events of a stream; their response is the same object, and is encoded
+    once: it repeats all tools of the request."""
+    if created.response is not in_progress.response:
+        return []
+    first, length = _frame_prefix(Created)
+    rest = _encode(created)[length:]
+    second, _ = _frame_prefix(InProgress)
+    return [b"%b%d%b\n\n" % (first, number, rest), b"%b%d%b\n\n" % (second, number + 1, rest)]
 
 
 def _encode_frame(event: msgspec.Struct, number: int) -> bytes:

@@ -8,7 +8,7 @@ from codecs import getincrementaldecoder
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import structs
@@ -19,7 +19,6 @@ from antiphon.observe.verdict import explain
 from antiphon.server.endpoints.query import Query
 from antiphon.server.http import HTTPResponse, json_response
 from antiphon.server.ui.page_request import PageRequest
-from antiphon.server.ui.search import parse_search
 from antiphon.store.trace.listing import (
     SORTS,
     RequestDetail,
@@ -275,4 +274,46 @@ def _unknown(id: str) -> InvalidRequest:
         param="id",
         code="not_found",
         status=404,
+    )
+
+
+# The search box of a list: words, fields such as `model:fast`, and durations such as `>2s`
+
+SEARCH_FIELDS = ("client", "model", "provider", "status", "code", "session", "text")
+"""`text` searches payloads; all others are columns of the list."""
+MAX_SEARCH_WORDS = 8
+
+_TOKEN = re.compile(r'(?:(\w+):)?(?:"([^"]*)"|(\S+))')
+_DURATION = re.compile(r"([<>])(\d{1,9}(?:\.\d{1,3})?)(ms|s|m)?")
+_DURATION_UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000}
+
+
+class Search(NamedTuple):
+    """A search, read."""
+
+    fields: dict[str, str]
+    words: tuple[str, ...]
+    """In lower case."""
+    min_ms: int | None = None
+    max_ms: int | None = None
+
+
+def parse_search(text: str) -> Search:
+    """Read a search. Everything that is neither a field nor a duration is a word."""
+    fields: dict[str, str] = {}
+    words: list[str] = []
+    limits: dict[str, int] = {}
+    for found in _TOKEN.finditer(text):
+        name, quoted, plain = found.groups()
+        value = plain if quoted is None else quoted
+        duration = _DURATION.fullmatch(found[0])
+        if duration is not None:
+            sign, number, unit = duration.groups()
+            limits[sign] = int(float(number) * _DURATION_UNITS_MS[unit or "s"])
+        elif name in SEARCH_FIELDS:
+            fields[name] = value
+        else:
+            words.append((f"{name}:{value}" if name else value).lower())
+    return Search(
+        fields, tuple(filter(None, words))[:MAX_SEARCH_WORDS], limits.get(">"), limits.get("<")
     )

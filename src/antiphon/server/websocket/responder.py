@@ -11,19 +11,22 @@ import msgspec
 from msgspec import structs
 
 from antiphon.core.diagnostic import Diagnostic, diagnostics_header
-from antiphon.core.events import TERMINAL_EVENTS, Failed, Terminal
+from antiphon.core.events import TERMINAL_EVENTS, Event, Failed, Terminal
 from antiphon.core.items import Document
 from antiphon.core.response import Response
 from antiphon.dialects.client_dialect import EventBatch
 from antiphon.dialects.responses.render import encode_document
-from antiphon.engine.services import Prepared
+from antiphon.engine.attempts import Attempts
+from antiphon.engine.output import RunOutput
+from antiphon.engine.run import translate
+from antiphon.engine.services import Prepared, Services
+from antiphon.engine.tracing import RunTrace
 from antiphon.errors import InvalidRequest
 from antiphon.server.create import prepare_request
 from antiphon.server.exchange import Exchange
 from antiphon.server.websocket.client_frames import CreateFrame
 from antiphon.server.websocket.recent_turns import RecentTurns
 from antiphon.server.websocket.server_frames import encode_fields, error_frame, with_fields
-from antiphon.server.websocket.warm_up import warm_up
 from antiphon.store.turn import Turn, encode_response_object
 
 Send: TypeAlias = Callable[[bytes], Awaitable[None]]
@@ -164,3 +167,20 @@ def _make_turn(prepared: Prepared, response: Response) -> Turn:
         # A connection reads nothing else of the response object.
         encoded=encode_response_object({"conversation": response.conversation}, ()),
     )
+
+
+async def warm_up(services: Services, prepared: Prepared) -> list[Event]:
+    """Complete a response without output, whose input later ones continue (`generate: false`), and
+    return its events. No provider is called; the request is checked, planned, traced, logged and
+    stored like any other."""
+    trace = RunTrace(services.tracer, prepared.facts(), services.runtime.monotonic)
+    trace.start_clock()
+    trace.begin(prepared.skipped, software=prepared.caller.profile.software)
+    attempts = Attempts(services, prepared, trace)
+    output = RunOutput(services, prepared, trace, attempts, None)
+    output.open()
+    translation = translate(services, prepared, prepared.targets[0], prepared.first_plan)
+    try:
+        return await output.release(translation.finish("stop"), translation)
+    finally:
+        output.close(translation)

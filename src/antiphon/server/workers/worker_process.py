@@ -58,6 +58,10 @@ class WorkerContext:
         os.close(self._report)
 
 
+Work = Callable[[Config, WorkerContext], int]
+"""Runs a worker until it is stopped; returns its exit code."""
+
+
 @dataclass(eq=False)
 class WorkerProcess:
     """A worker, as its parent sees it."""
@@ -73,17 +77,28 @@ class WorkerProcess:
     is_retired: bool = False
     is_accepting: bool = True
     kill_at: float = inf
+    """When it is killed: it has not become ready, or has not ended, by then."""
 
     def read_report(self) -> bool:
         """Whether the worker has reported that it is ready; False at the end of the pipe."""
         self.is_accepting = bool(os.read(self.report, 1))
         return self.is_accepting
 
+    def mark_ready(self) -> None:
+        """The worker has started in time."""
+        self.is_ready = True
+        self.kill_at = inf
+
     def send(self, number: int, patience_s: float) -> None:
         """Send a signal after which the worker should end in time."""
         self.is_retired = True
         self.kill_at = min(self.kill_at, time.monotonic() + patience_s)
         os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        """End a worker that has neither started nor ended in time."""
+        self.kill_at = inf
+        os.kill(self.pid, signal.SIGKILL)
 
     def reap(self) -> int | None:
         """Return the exit code of a worker that has ended, a negative one for a signal."""
@@ -96,10 +111,12 @@ def fork_worker(
     config: Config,
     inherited: Inherited,
     close_inherited: Callable[[], None],
-    work: Callable[[Config, WorkerContext], int],
+    work: Work,
+    *,
+    start_s: float,
 ) -> WorkerProcess:
-    """Start a worker that runs `work`; `close_inherited` closes the files of the parent. The
-    connection to the counters is closed in the parent."""
+    """Start a worker that runs `work` and must be ready in `start_s`; `close_inherited` closes the
+    files of the parent. The connection to the counters is closed in the parent."""
     report, report_end = os.pipe()
     blocked = signal.pthread_sigmask(signal.SIG_BLOCK, (*_RESET, signal.SIGINT))
     pid = os.fork()
@@ -115,7 +132,7 @@ def fork_worker(
     signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
     os.close(report_end)
     inherited.limits.close()
-    return WorkerProcess(pid, number, config, report)
+    return WorkerProcess(pid, number, config, report, kill_at=time.monotonic() + start_s)
 
 
 def _run_and_exit(work: Callable[[], int]) -> None:

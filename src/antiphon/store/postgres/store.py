@@ -17,11 +17,12 @@ from antiphon.store.decode_thread import DecodeThread
 from antiphon.store.item_references import ItemCollector, ItemLocation
 from antiphon.store.postgres.address import parse_address
 from antiphon.store.postgres.call_states import PostgresCallStates
+from antiphon.store.postgres.claims import GRACE_S
 from antiphon.store.postgres.connections import Connections
 from antiphon.store.postgres.conversations import LeaseClock, PostgresConversations
 from antiphon.store.postgres.migrate import migrate
 from antiphon.store.postgres.retention import Retention
-from antiphon.store.postgres.runs import GRACE_S, PostgresRuns
+from antiphon.store.postgres.runs import PostgresRuns
 from antiphon.store.postgres.text import decode_text, encode_text
 from antiphon.store.postgres.usage import PostgresUsageTable
 from antiphon.store.turn import Clock, StoreLimits, Turn, decode_turn

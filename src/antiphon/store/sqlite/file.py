@@ -171,8 +171,8 @@ def _remove_leftovers(path: Path) -> None:
 class WatchedConnection:
     """A connection to the file that is at a path now. Used by one thread at a time."""
 
-    def __init__(self, path: Path, connect: Callable[[], sqlite3.Connection]) -> None:
-        self._path = path
+    def __init__(self, path: Path | str, connect: Callable[[], sqlite3.Connection]) -> None:
+        self._path = os.fspath(path)
         self._connect = connect
         self._connection: sqlite3.Connection | None = None
         self._identity: tuple[int, int] | None = None
@@ -196,10 +196,10 @@ class WatchedConnection:
             self._connection = None
 
 
-def _read_identity(path: Path) -> tuple[int, int] | None:
+def _read_identity(path: str) -> tuple[int, int] | None:
     """Return device and inode of a file, None if it cannot be found."""
     try:
-        status = path.stat()
+        status = os.stat(path)
     except OSError:
         return None
     return status.st_dev, status.st_ino

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from antiphon.store.sqlite.file import BUSY_S, finish_transaction
+from antiphon.store.sqlite.file import BUSY_S
 
 LOOK_S = 0.0005
 """Time between two looks at the lock."""
@@ -51,24 +51,19 @@ class WriteLock:
         self._shared_until = 0.0
         self._ended_at = 0.0
 
-    @contextmanager
-    def transaction(self, connection: sqlite3.Connection) -> Iterator[None]:
+    def transaction(self, connection: sqlite3.Connection) -> _Transaction:
         """Run a transaction; raises `sqlite3.OperationalError` if the lock is held for too long."""
-        self._let_others_write()
-        try:
-            with finish_transaction(connection):
-                self._begin(connection)
-                yield
-        finally:
-            self._ended_at = self._monotonic()
+        return _Transaction(self, connection)
 
-    def _let_others_write(self) -> None:
+    def let_others_write(self) -> None:
+        """Pause before a transaction if another process waits for the lock."""
         now = self._monotonic()
         pause_s = self._ended_at + PAUSE_S - now
         if now < self._shared_until and pause_s > 0:
             self._sleep(pause_s)
 
-    def _begin(self, connection: sqlite3.Connection) -> None:
+    def begin(self, connection: sqlite3.Connection) -> None:
+        """Take the lock."""
         deadline = self._monotonic() + BUSY_S
         while True:
             try:
@@ -80,6 +75,44 @@ class WriteLock:
                 return
             self._sleep(LOOK_S)
             self._shared_until = self._monotonic() + SHARED_S
+
+    def end(self) -> None:
+        """Note that a transaction is over."""
+        self._ended_at = self._monotonic()
+
+
+class _Transaction:
+    """A transaction within the lock: committed in the end, or taken back after an error. Written
+    out, because each stored response passes it: a generator costs four times as much."""
+
+    __slots__ = ("_connection", "_lock")
+
+    def __init__(self, lock: WriteLock, connection: sqlite3.Connection) -> None:
+        self._lock = lock
+        self._connection = connection
+
+    def __enter__(self) -> None:
+        self._lock.let_others_write()
+        try:
+            self._lock.begin(self._connection)
+        except BaseException:
+            self._take_back()
+            raise
+
+    def __exit__(self, error_type: type[BaseException] | None, *_: object) -> None:
+        try:
+            if error_type is None:
+                self._connection.execute("COMMIT")
+        finally:
+            self._take_back()
+
+    def _take_back(self) -> None:
+        """Roll back a transaction that is not committed."""
+        try:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+        finally:
+            self._lock.end()
 
 
 def is_busy(error: sqlite3.Error) -> bool:

@@ -9,6 +9,7 @@ import sqlite3
 from collections.abc import Iterable
 from functools import lru_cache
 from itertools import groupby
+from operator import attrgetter
 from typing import Any, TypeAlias
 
 from antiphon.store.trace.rows import (
@@ -122,12 +123,13 @@ _FIELDS: dict[type[TraceRow], tuple[str, ...]] = {
         *("request_id", "response_id", "received_at_ms", "client", "model", "provider"),
         *("provider_model", "session"),
     ),
-    TraceAttempt: ("request_id",),
+    TraceAttempt: ("request_id", "request_id"),  # twice: a getter of one field returns no tuple
     TraceUsage: ("request_id", *_USED, "cost"),
     TraceError: ("request_id", "code"),
     TraceFinish: ("request_id", "provider", "provider_model", *_FINISHED),
 }
 """Fields of rows that are columns; an empty text is no value."""
+_READERS = {kind: attrgetter(*names) for kind, names in _FIELDS.items()}
 _FIRST_STAYS = "first_output_at_ms"
 _UPDATES = {
     "received_at_ms": "min(received_at_ms, excluded.received_at_ms)",
@@ -143,14 +145,13 @@ def update_summaries(connection: sqlite3.Connection, rows: Iterable[tuple[int, T
     """Apply trace rows, each with the time it was recorded, to the summaries of their requests."""
     merged: dict[str, Values] = {}
     for at_ms, row in rows:
-        fields = _FIELDS.get(type(row))
-        if fields is None:
+        kind = type(row)
+        if kind not in _FIELDS:
             continue
         values = merged.get(row.request_id)
         if values is None:
             values = merged[row.request_id] = {"received_at_ms": at_ms}
-        for name in fields:
-            value = getattr(row, name)
+        for name, value in zip(_FIELDS[kind], _READERS[kind](row), strict=True):
             if value is not None and value != "":
                 values[name] = value
         _apply(values, row, at_ms)

@@ -155,6 +155,11 @@ def test_a_file_that_is_not_toml_is_rejected(text: str) -> None:
         install_settings(text, SETTINGS)
 
 
+def test_codex_does_not_repeat_what_the_gateway_has_retried() -> None:
+    assert SETTINGS.provider_table()["request_max_retries"] == 0
+    assert "\nrequest_max_retries = 0\n" in install_settings("", SETTINGS)
+
+
 def test_env_key_is_set_only_if_a_key_is_required() -> None:
     assert "env_key" not in SETTINGS.provider_table()
     assert OTHER.provider_table()["env_key"] == "ANTIPHON_API_KEY"

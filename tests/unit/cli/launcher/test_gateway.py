@@ -217,7 +217,11 @@ OTHER = session("other", 30, unpriced=1)
         ),
         (
             (200, {"rows": [OTHER]}),
-            "1 request, 1,000 tokens, $0.0500 and an unknown price · {page}/sessions/other",
+            "1 request, 1,000 tokens, at least $0.0500 · {page}/sessions/other",
+        ),
+        (
+            (200, {"rows": [session("free", 20, cost=0.0, unpriced=1)]}),
+            "1 request, 1,000 tokens, cost unknown (no price is set) · {page}/sessions/free",
         ),
         ((200, {"rows": [OTHER, LATE]}), None),
         ((200, {"rows": [session("before", 10)]}), ""),

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from antiphon.core.faults.classify import classify, classify_document
-from antiphon.core.faults.fault import ERROR_CODES, FaultType, ProviderFault, Scope
+from antiphon.core.faults.fault import ERROR_CODES, FaultType, ProviderFault, Scope, is_permanent
 from tests.support.tables import table
 
 
@@ -71,6 +71,19 @@ def test_a_status_alone_is_enough(status: int, code: str) -> None:
 def test_a_more_exact_code_of_the_api_is_passed_through(code: str, kind: str, public: str) -> None:
     fault = coded(None, code)
     assert (fault.type, fault.public_code) == (kind, public)
+
+
+def test_a_failure_that_another_gateway_reports_as_503_is_no_overload() -> None:
+    assert coded(503, "server_error").code == "server_error"
+    assert coded(503, "server_is_overloaded").code == "overloaded"
+    assert answer(503, {"error": {"type": "server_error", "message": "no"}}).code == "overloaded"
+
+
+def test_a_server_may_say_that_a_retry_is_in_vain() -> None:
+    said = answer(502, {"error": {"message": "no"}}, x_should_retry="false")
+    silent = answer(502, {"error": {"message": "no"}})
+    assert (said.code, said.retryable, is_permanent(said)) == ("bad_gateway", False, True)
+    assert (silent.code, silent.retryable, is_permanent(silent)) == ("bad_gateway", True, False)
 
 
 # --- totality -------------------------------------------------------------------------------------

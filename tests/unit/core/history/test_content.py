@@ -29,7 +29,7 @@ PAPER = FilePart(filename="a.pdf", data="data:application/pdf;base64,AA==")
 
 def reader(inputs: frozenset[str] = EVERYTHING, *, images: bool = False) -> ContentReader:
     found = ContentReader(inputs, tool_output_images=images)
-    found.begin_item(3, "input", "message")
+    found.diagnostics.begin_item(3, "input", "message")
     return found
 
 
@@ -38,7 +38,7 @@ def read(content: Any, inputs: frozenset[str] = EVERYTHING) -> tuple[Part, ...]:
 
 
 def codes(found: ContentReader) -> list[str]:
-    return [diagnostic.code for diagnostic in found.diagnostics]
+    return [diagnostic.code for diagnostic in found.diagnostics.found]
 
 
 @table(
@@ -165,7 +165,7 @@ def test_unsupported_media_is_replaced_by_a_marker(
 ) -> None:
     found = reader(inputs)
     assert found.read_parts([part]) == (TextPart(text),)
-    [diagnostic] = found.diagnostics
+    [diagnostic] = found.diagnostics.found
     assert (diagnostic.code, diagnostic.decision) == (code, "degraded")
     assert (diagnostic.param, diagnostic.subject) == ("input[3]", "message")
 
@@ -200,7 +200,7 @@ def test_an_unsupported_image_is_replaced_by_its_description(
     found = ContentReader(TEXT, tool_output_images=False, descriptions=descriptions)
     assert found.read_parts([IMAGE]) == (TextPart(text),)
     assert codes(found) == [code]
-    assert message in found.diagnostics[0].message
+    assert message in found.diagnostics.found[0].message
 
 
 def test_a_supported_image_is_not_replaced_by_its_description() -> None:
@@ -236,7 +236,7 @@ def test_a_diagnostic_of_lost_media_names_the_field_and_what_to_send(
 ) -> None:
     found = reader(inputs)
     found.read_parts([part])
-    [diagnostic] = found.diagnostics
+    [diagnostic] = found.diagnostics.found
     assert [text for text in expected if text not in diagnostic.message] == []
 
 
@@ -290,13 +290,13 @@ def test_a_pdf_is_replaced_by_its_text_if_that_was_read(
     assert isinstance(part, TextPart)
     assert ("beta" in part.text) is bool(file_texts.get(PDF))
     assert codes(found) == [code]
-    assert message in found.diagnostics[0].message
+    assert message in found.diagnostics.found[0].message
 
 
 def test_a_content_part_of_unknown_type_is_ignored_with_a_diagnostic() -> None:
     found = reader()
     assert found.read_parts([{"type": "hologram", "data": 1}]) == ()
-    [diagnostic] = found.diagnostics
+    [diagnostic] = found.diagnostics.found
     assert diagnostic.code == HistoryCode.PART_IGNORED
     assert "'hologram'" in diagnostic.message
 
@@ -317,7 +317,7 @@ def test_media_of_a_text_only_role_moves_to_a_user_message() -> None:
 def test_text_alone_moves_nothing() -> None:
     found = reader()
     assert found.move_media([TextPart("hello")]) == ((TextPart("hello"),), ())
-    assert found.diagnostics == []
+    assert found.diagnostics.found == []
 
 
 def test_a_tool_result_keeps_images_where_the_provider_supports_them() -> None:

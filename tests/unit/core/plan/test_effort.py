@@ -292,5 +292,11 @@ def test_a_thinking_budget_is_used_where_the_effort_is_one(
     assert [each.code for each in diagnostics] == told
 
 
+def test_a_budget_takes_the_place_of_an_effort_with_a_name_where_the_provider_has_both() -> None:
+    can = Capabilities(efforts={"none": "none", "low": "low"}, thinking_budgets=True)
+    assert noted(apply_budget, "low", 2048, can) == ("2048", [])
+    assert noted(apply_budget, "none", 2048, can) == ("none", [])
+
+
 def test_a_budget_without_a_known_range_is_used_as_it_is() -> None:
     assert noted(apply_budget, "1024", 31_999, Capabilities()) == ("31999", [])

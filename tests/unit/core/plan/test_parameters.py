@@ -64,7 +64,7 @@ def test_no_field_has_two_rows_and_every_rejected_field_has_a_reason() -> None:
 
 def test_every_field_that_a_request_is_read_for_is_in_the_table() -> None:
     unread = {"raw", "is_large", "unknown", "unknown_more"}
-    unread |= {"text_format", "verbosity", "effort", "summary"}
+    unread |= {"text_format", "format_param", "schema_param", "verbosity", "effort", "summary"}
     assert {field.name for field in msgspec.structs.fields(Request)} - unread <= KNOWN
 
 

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from antiphon.core.deltas import Delta, Reasoning, Text, ToolCall
-from antiphon.core.translation.translation import DeltaPath
+from antiphon.core.deltas import Delta, Finish, Reasoning, Start, Text, ToolCall, Usage
+from antiphon.core.events import Event
+from antiphon.core.filters.simple_filters import EmptyAnswerFilter, SingleCallFilter
+from antiphon.core.stream.source import Source
+from antiphon.core.translation.next_step import Ended
+from antiphon.core.translation.translation import DeltaPath, Translation
+from antiphon.dialects.dialect import resolve
 from antiphon.errors import ResponseTooLarge
 from antiphon.framing.limits import ResponseLimits
 from tests.support.machines import Step, machine, run_steps
@@ -54,3 +59,64 @@ def test_pieces_of_two_calls_in_turn_stay_apart() -> None:
     ]
     output = run_steps(steps, machine())[-1]["response"]["output"]
     assert [item["arguments"] for item in output] == ['{"a":1}', "{}"]
+
+
+WHOLE: list[Delta] = [Start("m"), Usage(3, 4), Text("Hello."), Finish("stop")]
+
+
+def test_a_whole_text_gives_all_events_of_a_response_at_once() -> None:
+    subject = machine()
+    path = DeltaPath(subject, [EmptyAnswerFilter()], ResponseLimits())
+    events: list[Event] = []
+    assert path.take_whole(WHOLE, events)
+    assert [type(event).__name__ for event in events] == [
+        "Created",
+        "InProgress",
+        "ItemAdded",
+        "PartAdded",
+        "TextDelta",
+        "TextDone",
+        "PartDone",
+        "ItemDone",
+        "Completed",
+    ]
+    assert (subject.has_ended, path.has_output, subject.snapshot.output_text) == (
+        True,
+        True,
+        "Hello.",
+    )
+
+
+def test_a_body_that_is_one_text_ends_the_response() -> None:
+    message = b'{"role":"assistant","content":"Hello."}'
+    choice = b'{"index":0,"message":%b,"finish_reason":"stop"}' % message
+    usage = b'{"prompt_tokens":3,"completion_tokens":1}'
+    translation = Translation(machine(), Source(resolve("chat")), [EmptyAnswerFilter()])
+    events = translation.feed_whole(b'{"choices":[%b],"usage":%b}' % (choice, usage))
+    assert (len(events), translation.next) == (9, Ended(None))
+
+
+@table(
+    "deltas",
+    [
+        WHOLE[:3],
+        [*WHOLE, Text("Again.")],
+        [*WHOLE, Reasoning("Hm.")],
+        [*WHOLE[:2], Text(""), Finish("stop")],
+        [*WHOLE[:3], Finish("length")],
+    ],
+)
+def test_a_whole_response_that_is_more_or_less_than_a_text_takes_the_long_way(
+    deltas: list[Delta],
+) -> None:
+    path = DeltaPath(machine(), [], ResponseLimits())
+    events: list[Event] = []
+    assert not path.take_whole(deltas, events)
+    assert events == []
+
+
+def test_a_whole_text_takes_the_long_way_through_other_filters_or_after_the_start() -> None:
+    assert not DeltaPath(machine(), [SingleCallFilter()], ResponseLimits()).take_whole(WHOLE, [])
+    started = machine()
+    started.start()
+    assert not DeltaPath(started, [], ResponseLimits()).take_whole(WHOLE, [])

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 from antiphon.core.client_profile import OTHER
+from antiphon.core.request import Request
 from antiphon.core.response import Response
-from antiphon.dialects.anthropic.client import MESSAGES
+from antiphon.core.stream.usage import estimate_tokens
+from antiphon.dialects.anthropic.client import MESSAGES, estimate_input
 from antiphon.dialects.client_dialect import ClientDialect, EventBatch, Problem
 
 BODY = {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "hi"}]}
@@ -31,3 +34,29 @@ def test_responses_and_errors_are_rendered() -> None:
     assert json.loads(MESSAGES.whole(response, request, OTHER))["id"] == "msg_1"
     assert MESSAGES.failure(response).status == 502
     assert MESSAGES.error(Problem(status=404, message="m")).status == 404
+
+
+def request(*items: dict[str, Any], **fields: Any) -> Request:
+    return Request(raw={}, model="m", input=items, **fields)
+
+
+def test_text_calls_and_results_count() -> None:
+    items = (
+        {"role": "user", "content": [{"type": "input_text", "text": "x" * 400}]},
+        {"type": "function_call", "name": "f" * 10, "arguments": "x" * 90},
+        {"type": "function_call_output", "output": "x" * 100},
+        {"type": "function_call_output", "output": [{"type": "input_text", "text": "x" * 200}]},
+        {
+            "type": "reasoning",
+            "summary": [],
+            "content": [{"type": "reasoning_text", "text": "x" * 200}],
+        },
+    )
+    assert estimate_input(request(*items)) == estimate_tokens(1000)
+
+
+def test_media_count_nothing_and_tools_count() -> None:
+    image = {"role": "user", "content": [{"type": "input_image", "image_url": "data:" + "x" * 900}]}
+    assert estimate_input(request(image)) == estimate_tokens(0)
+    tools = ({"type": "function", "name": "f"},)
+    assert estimate_input(request(image, tools=tools)) == estimate_tokens(32)

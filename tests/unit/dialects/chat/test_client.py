@@ -10,6 +10,7 @@ from antiphon.core.client_profile import OTHER
 from antiphon.core.response import Response, ResponseError
 from antiphon.dialects.chat.client import CHAT
 from antiphon.dialects.client_dialect import ClientDialect, Problem
+from antiphon.dialects.responses.client import RESPONSES
 
 
 def test_a_request_is_parsed_rendered_and_answered() -> None:
@@ -23,10 +24,11 @@ def test_a_request_is_parsed_rendered_and_answered() -> None:
 
 
 def test_a_permanent_problem_is_not_retried() -> None:
-    reply = CHAT.error(Problem(status=429, message="No more today.", is_permanent=True))
-    assert reply.headers["x-should-retry"] == "false"
-    assert json.loads(reply.body)["error"]["message"] == "No more today."
-    assert "x-should-retry" not in CHAT.error(Problem(status=429, message="Wait.")).headers
+    for dialect in (CHAT, RESPONSES):
+        reply = dialect.error(Problem(status=429, message="No more today.", is_permanent=True))
+        assert reply.headers["x-should-retry"] == "false"
+        assert json.loads(reply.body)["error"]["message"] == "No more today."
+        assert "x-should-retry" not in dialect.error(Problem(status=429, message="Wait.")).headers
 
 
 def test_a_response_that_failed_is_an_error() -> None:

@@ -114,6 +114,7 @@ def test_parameters_are_renamed_and_clamped() -> None:
         ("none", {"type": "disabled"}),
         ("disabled", {"type": "disabled"}),
         ("low", {"type": "enabled", "token_budget": 1024}),
+        ("2048", {"type": "enabled", "token_budget": 2048}),
         ("max", {"type": "enabled"}),
     ],
 )

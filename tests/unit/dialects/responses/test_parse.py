@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from antiphon.core.request import Request
-from antiphon.dialects.responses.parse import INCLUDE_VALUES
+from antiphon.dialects.responses.parse import INCLUDE_VALUES, parse_in_order, parse_request
 from antiphon.errors import InvalidRequest
 from tests.support.full_request import FULL, ITEMS, TOOLS
 from tests.support.request_body import parse_body
@@ -407,3 +407,10 @@ def test_a_message_quotes_a_long_value_only_in_part() -> None:
 def test_a_value_at_its_limit_is_accepted(limit: dict[str, Any]) -> None:
     request = parse_body(json.dumps({"model": "m", "input": "hi", **limit}).encode())
     assert request.model == "m"
+
+
+@table("document", [FULL, {"model": "m", "input": "Hello", "odd": 1, "user": None}])
+def test_a_request_is_the_same_if_it_is_read_by_the_table_of_fields(
+    document: dict[str, Any],
+) -> None:
+    assert parse_request(document) == parse_in_order(document)

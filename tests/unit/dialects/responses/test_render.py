@@ -7,11 +7,15 @@ import pytest
 
 from antiphon.core.events import (
     ArgumentsDelta,
+    Completed,
+    Created,
     Event,
     HostedToolEvent,
+    InProgress,
     ReasoningDelta,
     TextDelta,
 )
+from antiphon.core.response import Response
 from antiphon.dialects.client_dialect import EventBatch
 from antiphon.dialects.responses.render import (
     DONE,
@@ -139,3 +143,13 @@ def test_pieces_of_different_parts_and_items_keep_their_places_and_their_text() 
         for number, event in enumerate(events, 7)
     ]
     assert render_batch(EventBatch(7, events)) == b"".join(expected)
+
+
+def test_the_first_two_events_repeat_the_same_response_each_with_its_number() -> None:
+    response = Response(id="resp_1", created_at=1, model="m", instructions="50 % of %d")
+    other = msgspec.structs.replace(response, status="failed")
+    for second in (response, other):
+        events: list[Event] = [Created(response), InProgress(second), Completed(other)]
+        one_by_one = [encode_event(event, 7 + at) for at, event in enumerate(events)]
+        batch = EventBatch(7, events)
+        assert render_batch(batch) == b"".join(one_by_one)

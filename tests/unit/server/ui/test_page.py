@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import partial
 from pathlib import Path
 from urllib.parse import urljoin
@@ -9,7 +10,7 @@ from urllib.parse import urljoin
 import pytest
 
 from antiphon.server.http import HTTPRequest, HTTPResponse
-from antiphon.server.ui.page import is_page
+from antiphon.server.ui.page import _API, is_page
 from antiphon.store.trace.reader import list_requests
 from tests.support.applications import (
     document_of,
@@ -90,6 +91,39 @@ async def test_every_path_has_its_status_and_the_security_headers(
         response = await ask(opened, path, method=method)
     assert response.status == status
     expect_guarded(response)
+
+
+ACTIONS = [
+    (method, re.sub(r"\(.*?\)", "x", path))
+    for path, methods in [*_API, ("/ui/api/session", {"POST": None, "DELETE": None})]
+    for method in methods
+    if method != "GET"
+]
+"""Everything on the page that does something: an action that is added is here by itself."""
+WITHOUT_TOKEN = {
+    *("/ui/api/config/check", "/ui/api/config/reload", "/ui/api/session"),
+    *("/ui/api/responses", "/ui/api/chat/completions", "/ui/api/messages"),
+}
+"""Actions that every user of this machine may take: they read the file of the owner, sign in, or
+do what a client without a key may do, too."""
+
+
+@table(("method", "path"), ACTIONS)
+async def test_no_action_is_taken_for_a_page_of_another_origin(method: str, path: str) -> None:
+    config = echo_config(admin_key=KEY)
+    crossing = {"origin": "https://evil.example", "sec-fetch-site": "cross-site"}
+    for opening, own in ((open_application(), HOST), (open_application(config), ADMIN)):
+        async with opening as opened:
+            response = await ask(opened, path, method=method, body={}, headers={**own, **crossing})
+        assert response.status == 403
+        assert "Origin" in error_of(response)["message"]
+
+
+@table(("method", "path"), [each for each in ACTIONS if each[1] not in WITHOUT_TOKEN])
+async def test_a_change_needs_the_token(method: str, path: str) -> None:
+    async with open_application() as opened:
+        response = await ask(opened, path, method=method, body={})
+    assert (response.status, error_of(response)["code"]) == (403, "page_token_required")
 
 
 async def test_the_page_of_another_machine_needs_a_key_in_the_configuration() -> None:

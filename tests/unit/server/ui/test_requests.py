@@ -9,11 +9,12 @@ import pytest
 
 from antiphon.server.endpoints.query import Query
 from antiphon.server.http import HTTPResponse
-from antiphon.server.ui.requests import read_filter
+from antiphon.server.ui.requests import MAX_SEARCH_WORDS, Search, parse_search, read_filter
 from antiphon.store.trace.listing import RequestFilter
 from antiphon.store.trace.rows import TraceAttempt, TraceRow, TraceSkip, TraceUsage
 from tests.support.applications import document_of, error_of
 from tests.support.pages.api import HOST, ask, ask_json, traced_application, with_token
+from tests.support.tables import table
 from tests.support.traces import NOW_MS, finish, request, stream
 
 HOUR_MS = 3_600_000
@@ -194,3 +195,29 @@ async def test_another_page_cannot_switch_payloads_on(tmp_path: Path) -> None:
         refused = await ask(opened, path, method="POST", headers=headers, body={"minutes": 15})
         assert refused.status == 403
         assert (await ask_json(opened, "requests"))["payloads"] is False
+
+
+@table(
+    ("text", "found"),
+    [
+        ("", Search({}, ())),
+        ("req_1A busy", Search({}, ("req_1a", "busy"))),
+        ("model:a/b status:failed", Search({"model": "a/b", "status": "failed"}, ())),
+        (
+            'client:"two words" text:"Hello there"',
+            Search({"client": "two words", "text": "Hello there"}, ()),
+        ),
+        (">2s <1.5m", Search({}, (), 2000, 90_000)),
+        (">300ms", Search({}, (), 300)),
+        (">2", Search({}, (), 2000)),
+        ("http://x y:z", Search({}, ("http://x", "y:z"))),
+        ('""', Search({}, ())),
+        (">x", Search({}, (">x",))),
+    ],
+)
+def test_a_search_is_read(text: str, found: Search) -> None:
+    assert parse_search(text) == found
+
+
+def test_the_number_of_words_is_bounded() -> None:
+    assert len(parse_search("a " * 100).words) == MAX_SEARCH_WORDS

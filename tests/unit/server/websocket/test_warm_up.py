@@ -10,7 +10,7 @@ from typing import Any
 from antiphon.core.events import Completed
 from antiphon.dialects.responses.parse import parse_request
 from antiphon.engine.services import Caller
-from antiphon.server.websocket.warm_up import warm_up
+from antiphon.server.websocket.responder import warm_up
 from tests.support.applications import (
     GatedUpstream,
     OpenApplication,

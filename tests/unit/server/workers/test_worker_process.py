@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+from math import inf
 
 import pytest
 
@@ -26,7 +27,9 @@ def work(config, context):
     return 3
 
 signal.signal(signal.SIGTERM, lambda *_: None)
-worker = fork_worker(2, Config(), Inherited((), -1, socket.socket()), lambda: None, work)
+inherited = Inherited((), -1, socket.socket())
+worker = fork_worker(2, Config(), inherited, lambda: None, work, start_s=60.0)
+assert 50 < worker.kill_at - worker.started_at < 70
 is_ready = worker.read_report()
 os.waitid(os.P_PID, worker.pid, os.WEXITED | os.WNOWAIT)
 print("ready" if is_ready else "not ready", worker.reap())
@@ -66,3 +69,15 @@ def test_a_worker_that_was_sent_a_signal_is_retired() -> None:
     os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
     assert worker.reap() == -signal.SIGKILL
     child.returncode = -signal.SIGKILL  # it has been reaped
+
+
+def test_a_worker_is_killed_once_and_one_that_is_ready_not_at_all() -> None:
+    child = subprocess.Popen([sys.executable, "-Sc", "import signal; signal.pause()"])
+    worker = WorkerProcess(child.pid, 1, Config(), -1, kill_at=0.0)
+    worker.kill()
+    assert worker.kill_at == inf
+    assert not worker.is_retired
+    assert child.wait(60) == -signal.SIGKILL
+    started = WorkerProcess(child.pid, 1, Config(), -1, kill_at=0.0)
+    started.mark_ready()
+    assert (started.is_ready, started.kill_at) == (True, inf)

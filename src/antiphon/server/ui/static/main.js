@@ -126,7 +126,7 @@ function onKey(event) {
 
 const help = h("dialog", { "aria-label": "Keyboard" }, h("h2", null, "Keyboard"), h("dl", { class: "keys" },
   [["g n", "Now"], ["g r", "Requests"], ["g s", "Sessions"], ["g u", "Usage"], ["g m", "Models"], ["g p", "Providers"], ["g t", "Playground"], ["g c", "Configuration"],
-    ["j k", "next and previous row or request"], ["Enter", "open the row"], ["Esc", "back to the list"], ["/", "search"], ["?", "this help"]]
+    ["j k", "next and previous row or request"], ["Enter", "open the row"], ["Esc", "close the panel, back to the list"], ["/", "search"], ["?", "this help"]]
     .map(([key, meaning]) => h("div", null, h("dt", null, key.split(" ").map((each) => h("kbd", null, each))), h("dd", null, meaning)))),
 h("form", { method: "dialog" }, h("button", { autofocus: true }, "Close")));
 

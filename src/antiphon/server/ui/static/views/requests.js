@@ -5,6 +5,7 @@ import { fill, h, perFrame } from "../dom.js";
 import { answeredBy, clock, compact, count, duration, fullTime, money, percent, plural, shortId } from "../format.js";
 import { rememberList } from "../neighbours.js";
 import { payloadSwitch } from "../payload_switch.js";
+import { Preview } from "../preview.js";
 import { copyable, empty, head, link, status, tableRow, to } from "../widgets.js";
 
 export const title = "Requests";
@@ -61,12 +62,14 @@ export async function show(root, context) {
   const totals = h("p", { class: "totals-line muted small", role: "status" });
   const form = makeSearch(filter, context);
   const actions = h("span", null);
-  fill(root, head("Requests", null, actions), form, totals, body);
+  const preview = new Preview(context);
+  fill(root, head("Requests", null, actions), form, totals, h("div", { class: "beside" }, body, preview.root));
   get("choices", null, context.signal).then((choices) => addChoices(form, choices), () => {});
   get("totals", filter, context.signal).then(({ totals: sums }) => sums && drawTotals(totals, sums), () => {});
-  const list = new RequestList(body, filter, context);
+  const list = new RequestList(body, filter, context, preview);
   const stop = await follow(list, context);
   fill(actions, payloadSwitch(await list.load()));
+  list.choose(context.query.get("open") ?? "");
   context.onKey = (key) => list.onKey(key);
   return () => {
     stop();
@@ -76,7 +79,7 @@ export async function show(root, context) {
 
 /** The filter of the address; fields such as `client` are part of the search. */
 function readAddress(query) {
-  const { q = "", ...rest } = Object.fromEntries(query);
+  const { q = "", open: _, ...rest } = Object.fromEntries(query);
   const given = FIELDS.filter((name) => rest[name]).map((name) => `${name}:${/\s/.test(rest[name]) ? `"${rest[name]}"` : rest[name]}`);
   FIELDS.forEach((name) => delete rest[name]);
   const search = [...given, q].filter(Boolean).join(" ");
@@ -88,7 +91,7 @@ function drawTotals(root, sums) {
   fill(root, [
     plural(sums.requests, "request"), sums.failed ? `${count(sums.failed)} failed` : "", sums.rejected ? `${count(sums.rejected)} rejected` : "",
     `${compact(sums.input_tokens)} tokens in${sums.cached_tokens ? ` (${percent(sums.cached_tokens, sums.input_tokens)} cached)` : ""}, ${compact(sums.output_tokens)} out`,
-    known ? `${money(sums.cost)}${sums.unpriced ? ` and ${count(sums.unpriced)} of an unknown price` : ""}` : "",
+    known ? `${money(sums.cost)}${sums.unpriced ? ` (${count(sums.unpriced)} without a price)` : ""}` : "",
   ].filter(Boolean).join(" · "));
 }
 
@@ -107,10 +110,11 @@ function follow(list, context) {
 }
 
 class RequestList {
-  constructor(root, filter, context) {
+  constructor(root, filter, context, preview) {
     this.root = root;
     this.filter = filter;
     this.context = context;
+    this.preview = preview;
     this.rows = new Map();
     this.fresh = new Set();
     this.limit = MAX_ROWS;
@@ -200,6 +204,7 @@ class RequestList {
       "data-seq": row.seq, class: `${row.failed ? "failed" : ""} ${this.fresh.has(row.seq) ? "fresh" : ""}`, onclick: (event) => this.open(event, row),
     });
     made.changed = row.changed ?? 0;
+    made.classList.toggle("chosen", row.request_id === this.preview.id);
     return made;
   }
 
@@ -232,7 +237,16 @@ class RequestList {
 
   open(event, row) {
     if (event.target.closest("a, button") || getSelection()?.toString()) return;
-    this.context.navigate(to(`requests/${row.request_id}`));
+    if (this.preview.fits) this.choose(row.request_id);
+    else this.context.navigate(to(`requests/${row.request_id}`));
+  }
+
+  /** Show a request beside the list, and mark its row; without an id, close the panel. */
+  choose(id) {
+    this.preview.show(id);
+    const rows = new Map([...this.rows.values()].map((row) => [String(row.seq), row.request_id]));
+    for (const row of this.root.querySelectorAll("tbody tr")) row.classList.toggle("chosen", Boolean(id) && rows.get(row.dataset.seq) === id);
+    rememberList(this.ordered().map((row) => row.request_id), location.href);
   }
 
   focus(element) {
@@ -241,10 +255,13 @@ class RequestList {
 
   onKey(key) {
     if (key === "/") return document.querySelector(".filters input")?.focus();
+    if (key === "Escape") return this.choose("");
     const rows = [...this.root.querySelectorAll("tbody tr")];
-    const at = rows.indexOf(document.activeElement?.closest?.("tr"));
-    if (key === "j") this.focus(rows[Math.min(at + 1, rows.length - 1)]);
-    if (key === "k") this.focus(rows[Math.max(at - 1, 0)]);
+    const focused = rows.indexOf(document.activeElement?.closest?.("tr"));
+    const at = focused < 0 ? rows.findIndex((row) => row.classList.contains("chosen")) : focused;
+    const next = rows[key === "j" ? Math.min(at + 1, rows.length - 1) : Math.max(at - 1, 0)];
+    this.focus(next);
+    if (next && this.preview.id && this.preview.fits) this.choose(this.rows.get(Number(next.dataset.seq)).request_id);
     return undefined;
   }
 }

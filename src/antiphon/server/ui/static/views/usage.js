@@ -29,7 +29,7 @@ export async function show(root, context) {
   ]);
   const csv = downloadAddress("usage", { since, by: `${slot},client,model,provider`, format: "csv" });
   fill(root,
-    head("Usage", "What was used and what it cost. After a fall-back, the provider that served the request is counted.",
+    head("Usage", "What was used and what it cost. After a fallback, the provider that served the request is counted.",
       h("a", { class: "button", href: csv, download: "antiphon-usage.csv" }, "CSV")),
     h("div", { class: "choosers" },
       chooser("Period", "since", PERIODS, chosen), chooser("By", "by", GROUPS.map((each) => [each, each]), chosen),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from antiphon.errors import StoreRefused
-from antiphon.store.postgres.runs import TurnEncoder
+from antiphon.store.postgres.run_writer import TurnEncoder
 from antiphon.store.turn import StoreLimits
 from tests.support.turns import Clock, turn
 
