@@ -36,6 +36,7 @@ from antiphon.core.history.steps import (
     Role,
     Step,
     TextPart,
+    ToolCallStep,
     ToolResultStep,
 )
 
@@ -88,10 +89,16 @@ def read_items(
         support=support,
     )
     steps: list[Step] = []
+    joins = False
     for position, item in enumerate(items):
         kind = _item_type(item)
         reader.diagnostics.begin_item(position, param, kind)
-        steps.extend(_ITEMS.get(kind, _read_unknown)(mapping(item), reader))
+        found = _ITEMS.get(kind, _read_unknown)(mapping(item), reader)
+        if joins and found and isinstance(found[0], ToolCallStep):
+            tool_item.join_calls(steps, found)
+            continue
+        steps.extend(found)
+        joins = kind == "mcp_call" and support.approvals is not None
     return tuple(steps), tuple(reader.diagnostics.found)
 
 
@@ -239,6 +246,9 @@ def _read_image_generation(item: Item, reader: ContentReader) -> Steps:
 
 
 def _read_approval_request(item: Item, reader: ContentReader) -> Steps:
+    if reader.support.approvals is not None:
+        made = string(item.get("id")) in reader.support.approvals
+        return [] if made else tool_item.unapproved_call(item, reader)
     _report_degraded(reader, "An item of type 'mcp_approval_request' is sent as text.")
     tool = string(item.get("name")) or "unknown"
     arguments = string(item.get("arguments")) or "{}"
@@ -246,6 +256,8 @@ def _read_approval_request(item: Item, reader: ContentReader) -> Steps:
 
 
 def _read_approval_response(item: Item, reader: ContentReader) -> Steps:
+    if reader.support.approvals is not None:
+        return [] if item.get("approve") is True else tool_item.refusal_of_call(item, reader)
     _report_degraded(reader, "An item of type 'mcp_approval_response' is sent as text.")
     decision = "approved" if item.get("approve") is True else "not approved"
     reason = string(item.get("reason"))
@@ -257,6 +269,12 @@ def _read_approval_response(item: Item, reader: ContentReader) -> Steps:
 
 def _ignore(reason: str, code: HistoryCode = HistoryCode.ITEM_IGNORED) -> ItemReader:
     return lambda item, reader: reader.ignore_item(reason, code)
+
+
+def _read_tool_list(item: Item, reader: ContentReader) -> Steps:
+    if reader.support.approvals is not None:  # its tools are declared
+        return ()
+    return reader.ignore_item("the gateway asks no MCP server for this request")
 
 
 def _skip(item: Item, reader: ContentReader) -> Steps:
@@ -296,7 +314,7 @@ _ITEMS: Mapping[str, ItemReader] = {
     "mcp_call": tool_item.mcp_call,
     "mcp_approval_request": _read_approval_request,
     "mcp_approval_response": _read_approval_response,
-    "mcp_list_tools": _ignore("the gateway does not connect to MCP servers"),
+    "mcp_list_tools": _read_tool_list,
     "code_interpreter_call": tool_item.code_interpreter_call,
     "file_search_call": tool_item.file_search_call,
     "web_search_call": _ignore("its results are part of the message that follows"),
