@@ -41,12 +41,16 @@ NOT_OURS: dict[str, str] = {
     "cli/main.py: _make_parser: argparse.SUPPRESS": "leaves the argument out of the help",
     "cli/main.py: _report_error: line": "a line of an error: see the other sections",
     "cli/reload.py: run: line": "a line of an error of the gateway: see the other sections",
+    "core/plan/declare_mcp.py: add_servers: refusal": "a message of `mcp/policy.py`",
     "config/load.py: convert: text": "the decoder's text, in TOML's words",
     "config/source.py: raise_problems: '\\n'.join((each.message for each in found))": "the"
     " errors of the configuration, all of them",
     "core/faults/classify.py: _make_fault: reading.text": "the provider's own text, for the log",
     "dialects/gemini/decode.py: _read_chunk: candidate": "the provider's own text, for the log",
+    "engine/http1/parser.py: feed: error": "the words of the HTTP parser",
     "engine/run.py: fail: message": DESCRIBED,
+    "engine/upstream.py: next: error": "a reason of engine/http1: see that section",
+    "engine/upstream.py: open: error": "a reason of engine/http1: see that section",
     "providers/registry.py: _find_spec: installed_plugins().problems.get(kind, unknown)": "see"
     " providers/plugin.py",
     "search/searcher.py: __call__: str(found[0])": "a search error: see that section",
