@@ -93,13 +93,15 @@ def test_a_configuration_without_the_package_names_the_extra_to_install() -> Non
     )
 
 
-def test_the_package_is_imported_only_for_a_session() -> None:
-    program = """
+@table(("text", "expected"), [("", "False"), ('[mcp]\nallow = ["https://a.example/"]', "True")])
+def test_the_package_is_imported_by_a_gateway_with_servers_before_its_first_request(
+    text: str, expected: str
+) -> None:
+    program = f"""
 import sys, time
 from antiphon.config import parse_config
 from antiphon.mcp.client import open_mcp
-config = parse_config('[mcp]\\nallow = ["https://a.example/"]', {}, name="a.toml")
-open_mcp(config, time.monotonic).open_sessions()
-print([name for name in ("mcp", "httpx2", "pydantic") if name in sys.modules])
+open_mcp(parse_config({text!r}, {{}}, name="a.toml"), time.monotonic)
+print("mcp" in sys.modules)
 """
-    assert run_python(program) == "[]"
+    assert run_python(program) == expected
