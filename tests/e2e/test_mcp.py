@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -471,6 +472,68 @@ async def test_a_conversation_keeps_lists_and_calls(tmp_path: Path) -> None:
         "assistant",
         "user",
     ]
+
+
+# --- clients of Messages --------------------------------------------------------------------------
+
+MESSAGES_SERVER: Document = {"type": "url", "name": "sky", "url": "https://sky.example/mcp"}
+
+
+async def post_messages(setup: RoundsGateway, *messages: Document, stream: bool) -> list[Document]:
+    """The content blocks of a reply; of a stream, their starts with all input."""
+    body = {
+        "model": "up/m",
+        "max_tokens": 100,
+        "messages": [{"role": "user", "content": "Hello?"}, *messages],
+        "mcp_servers": [MESSAGES_SERVER],
+        "stream": stream,
+    }
+    url = f"{setup.gateway.base_url}/messages"
+    async with setup.gateway.client.post(url, json=body) as response:
+        assert response.status == 200, await response.text()
+        data = await response.read()
+    if not stream:
+        content: list[Document] = json.loads(data)["content"]
+        return content
+    blocks: list[Document] = []
+    for event in events_of(data):
+        if event["type"] == "content_block_start":
+            blocks.append(event["content_block"])
+        elif event["type"] == "content_block_delta" and "partial_json" in event["delta"]:
+            blocks[-1]["input"] = event["delta"]["partial_json"]
+    return blocks
+
+
+@streamed_and_whole
+async def test_a_client_of_messages_gets_its_blocks(tmp_path: Path, stream: bool) -> None:
+    async with gateway(tmp_path, ASKED, ANSWER, ANSWER) as setup:
+        servers = use(setup, weather_server())
+        blocks = await post_messages(setup, stream=stream)
+        whole = [{**each, "input": {"city": "Ulm"}} for each in blocks[:1]]
+        history = {"role": "assistant", "content": [*whole, *blocks[1:2]]}
+        user = {"role": "user", "content": "And now?"}
+        await post_messages(setup, history, user, stream=stream)
+        third = setup.request_bodies[2]
+    assert [block["type"] for block in blocks] == ["mcp_tool_use", "mcp_tool_result", "text"]
+    use_block, result, _ = blocks
+    assert (use_block["name"], use_block["server_name"]) == ("weather", "sky")
+    assert use_block["input"] in (ULM, json.loads(ULM))
+    assert result["content"] == [{"type": "text", "text": "Sunny in Ulm."}]
+    assert [each["role"] for each in third["messages"]] == ["user", "assistant", "tool", "user"]
+    assert third["messages"][1]["tool_calls"][0]["function"]["name"] == "sky__weather"
+    assert servers.asked.count(("call", "sky", "weather")) == 1
+
+
+async def test_a_list_that_fails_is_an_error_of_messages(tmp_path: Path) -> None:
+    async with gateway(tmp_path) as setup:
+        use(setup, ValueServers(sky=McpToolList(problem=DOWN)))
+        body = {"model": "up/m", "max_tokens": 9, "mcp_servers": [MESSAGES_SERVER]}
+        messages = [{"role": "user", "content": "Hello?"}]
+        url = f"{setup.gateway.base_url}/messages"
+        async with setup.gateway.client.post(url, json={**body, "messages": messages}) as response:
+            status, document = response.status, await response.json()
+    assert (status, document["type"]) == (424, "error")
+    assert "The MCP server 'sky' did not list its tools" in document["error"]["message"]
 
 
 # --- trace ----------------------------------------------------------------------------------------

@@ -174,7 +174,12 @@ def _placed(steps: Steps, item: Item, reader: ContentReader) -> Steps:
 
 
 def _read_client_block(item: Item, reader: ContentReader) -> Steps:
-    """Read a content block of the client's own format that has no canonical form."""
+    """Read a content block of the client's own format that has no canonical form. Other providers
+    may get a call, or the result of one, instead."""
+    instead = mapping(item.get("instead"))
+    reads = _INSTEAD.get(string(instead.get("type")) or "")
+    if reads is not None and item.get("format") != reader.support.client_blocks:
+        return reads(instead, reader)
     part = reader.read_client_block(item)
     role = _ROLES.get(string(item.get("role"))) or "user"
     return [] if part is None else [MessageStep(role, (part,), place=read_place(item))]
@@ -291,6 +296,10 @@ def _read_compaction(item: Item, reader: ContentReader) -> Steps:
     return [MessageStep("user", (text,))]
 
 
+_INSTEAD: Mapping[str, ItemReader] = {
+    "function_call": tool_item.function_call,
+    "function_call_output": tool_item.output,
+}
 _ITEMS: Mapping[str, ItemReader] = {
     "message": _read_message,
     "agent_message": _read_agent_message,

@@ -16,6 +16,7 @@ from msgspec import structs
 from antiphon.core.capabilities import Capabilities
 from antiphon.core.diagnostic import Code, ignored
 from antiphon.core.freeform.grammar import declared_grammar
+from antiphon.core.history.client_format import FormatSupport, read_extra
 from antiphon.core.history.steps import Step, ToolCallStep
 from antiphon.core.mcp.toolset import MCP
 from antiphon.core.plan.hosted_tools import REFUSE, HostedToolPolicy, refuse_tool
@@ -100,8 +101,7 @@ class ToolRegistry:
             self._add(child, f"{param}.tools[{index}]", origin, namespace)
 
     def _add_tool(self, tool: object, param: str, origin: Origin, namespace: str | None) -> None:
-        if self._is_server(tool, origin, namespace):
-            self.servers.append((param, cast("JSONObject", tool)))
+        if namespace is None and origin == "request" and self._take_server(tool, param):
             return
         self._count_grammar(tool, param)
         notes: Notes = []
@@ -130,16 +130,24 @@ class ToolRegistry:
             self._redeclare(known, offer, param)
         return True
 
-    def _is_server(self, tool: object, origin: Origin, namespace: str | None) -> bool:
-        """Whether this is an MCP server that the gateway asks. One behind a connector of a vendor
-        cannot be asked."""
-        if not isinstance(tool, Mapping) or tool.get("type") != MCP or namespace is not None:
+    def _take_server(self, tool: object, param: str) -> bool:
+        """Keep an MCP server that the gateway asks; False: it is none. One behind a connector of a
+        vendor cannot be asked. A provider of the client's own format gets the client's own list."""
+        if not isinstance(tool, Mapping) or tool.get("type") != MCP:
             return False
-        if origin != "request" or tool.get("connector_id") or tool.get("tunnel_id"):
+        support = FormatSupport(client_blocks=self._capabilities.client_blocks)
+        if read_extra(tool, support) is not None:
+            return True
+        if tool.get("connector_id") or tool.get("tunnel_id"):
             return False
-        return self._policy.mcp_rules(self._capabilities) is not None
+        if self._policy.mcp_rules(self._capabilities) is None:
+            return False
+        self.servers.append((param, tool))
+        return True
 
     def _refuse_unavailable(self, offer: ToolOffer, param: str) -> None:
+        if offer.type == MCP and "extra" in offer.document:
+            return  # other gateways ignore servers in this format, and so do its clients
         if offer.unavailable and self._policy.refuses(offer.type):
             raise refuse_tool(offer.type, param, offer.unavailable, self._capabilities)
 

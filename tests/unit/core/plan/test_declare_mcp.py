@@ -211,6 +211,24 @@ def test_a_server_that_the_operator_does_not_allow_is_refused() -> None:
     assert error.value.param == "tools[0].server_url"
 
 
+OWN: Document = {**server(), "extra": {"format": "messages", "members": {"name": "sky"}}}
+
+
+def test_a_provider_of_the_clients_format_gets_the_clients_own_servers() -> None:
+    found = plan(tools=(OWN,), capabilities=Capabilities(client_blocks="messages"))
+    assert found.mcp is None
+    assert (found.native_tools, found.diagnostics) == ((), ())
+
+
+def test_servers_of_another_format_are_called_for_any_other_provider() -> None:
+    assert mcp_of(plan(tools=(OWN,))).needs_opening
+
+
+def test_servers_of_another_format_are_never_refused_for_want_of_a_client() -> None:
+    found = plan(tools=(OWN,), policy=HostedToolPolicy())
+    assert [each.code for each in found.diagnostics] == ["tool.ignored"]
+
+
 def test_a_server_that_is_not_allowed_may_be_left_out() -> None:
     policy = HostedToolPolicy("ignore", mcp=ValueRules())
     found = plan(listing("weather"), tools=(server("refused"), server()), policy=policy)
@@ -350,6 +368,25 @@ def test_the_error_of_a_tool_is_its_result() -> None:
         "mcp_1", "sky", "weather", arguments="{}", result=McpResult(text="No.", is_error=True)
     )
     assert calls(plan(listing("weather"), failed).history)[1][2] == "error: No."
+
+
+def block_of(kind: str, instead: Any) -> Document:
+    item: Document = {"type": "client_block", "format": "messages", "role": "assistant"}
+    return {**item, "block": {"type": kind}, "instead": instead}
+
+
+def test_blocks_of_another_format_are_the_calls_that_they_stand_for() -> None:
+    call = {"type": "function_call", "call_id": "c", "name": "weather", "namespace": "sky"}
+    result = {"type": "function_call_output", "call_id": "c", "output": "Sunny."}
+    blocks = (block_of("use", call), block_of("result", result))
+    assert calls(plan(*blocks).history) == [
+        ("call", "c", "sky.weather"),
+        ("result", "c", "Sunny."),
+    ]
+    same = plan(*blocks, capabilities=Capabilities(client_blocks="messages"))
+    assert calls(same.history) == []
+    odd = plan(block_of("use", {"type": "message"}), block_of("use", None))
+    assert [each.code for each in odd.diagnostics] == ["history.part.ignored"] * 2
 
 
 # --- after the servers were asked -----------------------------------------------------------------
