@@ -28,9 +28,17 @@ PURE_TESTS := tests/unit/framing tests/unit/core tests/unit/dialects
 # that a commit gives one result. The seed is printed (`make check SEED=N` repeats it).
 SEEDED := $(patsubst %,--hypothesis-seed=%,$(or $(SEED),$(if $(CI),$(shell git rev-list --count HEAD))))
 
+# What `make help` lists: titles, each with its targets.
+GROUPS := Use: serve wheel docs cluster  Develop: setup test format golden types images clean \
+	Check: check clients page installed postgres redis metrics cluster-test \
+	Break: simulate mutants crashes faults fuzz mutation chaos  Measure: bench instructions load
+
 .PHONY: help setup serve test check clients page images wheel installed docs golden types bench instructions load simulate mutants crashes metrics faults fuzz mutation format clean redis postgres cluster cluster-test chaos
-help: ## list these targets (the default)
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
+help:
+	@awk -F ':.*## ' -v groups='$(GROUPS)' '/^[a-z-]+:.*## / { about[$$1] = $$2 } \
+		END { count = split(groups, names, " "); for (i = 1; i <= count; i++) \
+		if (names[i] in about) printf "  make %-12s %s\n", names[i], about[names[i]]; \
+		else printf "%s%s\n", (i > 1 ? "\n" : ""), names[i] }' Makefile
 setup: .venv/dev ## create .venv with all development tools
 serve: .venv/runtime ## run the gateway on http://127.0.0.1:8484 (ARGS="…" is passed to antiphon serve)
 	@exec $(BIN)/antiphon serve $(ARGS)

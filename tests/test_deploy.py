@@ -16,10 +16,12 @@ import jsonschema_rs
 import pytest
 import yaml
 from packaging.requirements import Requirement
+from prometheus_client import CollectorRegistry
 
 from antiphon.cli import serve
 from antiphon.config import Config
 from antiphon.config.load import load_config, parse_config
+from antiphon.observe.metrics import DurationHistograms, RequestCounters
 from antiphon.server.routes import EXACT
 from antiphon.server.serve import _TERMINAL_EVENTS_S
 from deploy.lock import EXTRAS, list_requirements
@@ -234,3 +236,46 @@ def test_the_unit_gives_up_what_the_gateway_does_not_need() -> None:
     assert settings["CapabilityBoundingSet"] == ""
     assert settings["UMask"] == "0077"
     assert "SystemCallFilter=@system-service\nSystemCallFilter=~@privileged\n" in UNIT
+
+
+# --- the dashboard --------------------------------------------------------------------------------
+
+SERIES = re.compile(r"\b(antiphon_\w+?)(?:_bucket|_sum|_count)?(?=[\[({) ]|$)")
+
+
+def read_series() -> dict[str, set[str]]:
+    """The series of docs/monitoring.md, with their labels."""
+    page = (DEPLOY.parent / "docs" / "monitoring.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (`antiphon_[^|]+) \| ([^|]*)\|", page, re.MULTILINE)
+    return {
+        name: set(re.findall(r"\w+", labels))
+        for names, labels in rows
+        for name in re.findall(r"`(antiphon_\w+)`", names)
+    }
+
+
+def read_queries() -> list[tuple[str, str]]:
+    dashboard = json.loads((DEPLOY / "grafana.json").read_text(encoding="utf-8"))
+    targets = [target for panel in dashboard["panels"] for target in panel["targets"]]
+    return [(target["expr"], target["legendFormat"]) for target in targets]
+
+
+def test_the_documented_series_are_those_that_the_gateway_has() -> None:
+    registry = CollectorRegistry()
+    RequestCounters(registry)
+    DurationHistograms(registry)
+    known = {family.name for family in registry.collect()}
+    documented = {name.removesuffix("_total") for name in read_series()}
+    assert known
+    assert known - documented - {"antiphon_unpriced_requests"} == set()
+
+
+@pytest.mark.parametrize(("query", "legend"), read_queries())
+def test_a_query_of_the_dashboard_uses_series_and_labels_that_exist(
+    query: str, legend: str
+) -> None:
+    [name] = SERIES.findall(query)
+    labels = read_series()[name] | {"le"}
+    grouped = re.findall(r"by \(([^)]*)\)", query)
+    assert {label.strip() for group in grouped for label in group.split(",")} <= labels
+    assert set(re.findall(r"{{(\w+)}}", legend)) <= labels

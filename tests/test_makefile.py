@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -97,3 +98,13 @@ def test_another_python_replaces_the_environment_that_a_failed_try_has_left(chec
     assert done.returncode == 0, done.stderr
     assert (checkout / ".venv" / "runtime").exists()
     assert not of_old_python.exists()
+
+
+def test_help_has_every_target_in_one_group(checkout: Path) -> None:
+    add_program(checkout, "awk", f'exec {shutil.which("awk")} "$@"\n')
+    lines = make(checkout, "help").stdout.splitlines()
+    titles = [line for line in lines if line and not line.startswith(" ")]
+    listed = [line.split()[1] for line in lines if line.startswith("  make ")]
+    described = re.findall(r"^([a-z-]+):.*## ", MAKEFILE.read_text(encoding="utf-8"), re.MULTILINE)
+    assert titles == ["Use:", "Develop:", "Check:", "Break:", "Measure:"]
+    assert sorted(listed) == sorted(described)

@@ -47,7 +47,10 @@ NOT_OURS: dict[str, str] = {
     " errors of the configuration, all of them",
     "core/faults/classify.py: _make_fault: reading.text": "the provider's own text, for the log",
     "dialects/gemini/decode.py: _read_chunk: candidate": "the provider's own text, for the log",
+    "engine/http1/parser.py: feed: error": "the words of the HTTP parser",
     "engine/run.py: fail: message": DESCRIBED,
+    "engine/upstream.py: next: error": "a reason of engine/http1: see that section",
+    "engine/upstream.py: open: error": "a reason of engine/http1: see that section",
     "providers/registry.py: _find_spec: installed_plugins().problems.get(kind, unknown)": "see"
     " providers/plugin.py",
     "search/searcher.py: __call__: str(found[0])": "a search error: see that section",

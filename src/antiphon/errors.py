@@ -53,6 +53,9 @@ Internal errors, which one module raises and its caller always catches:
 - SchemaTooComplex         checking a value against a JSON Schema would take too long
 - NoSampleExists           no value for a JSON Schema was found within the limits
 - BrokenEventStream        bytes are not an Amazon event stream message
+- ConnectionFailure        a provider cannot be reached, or its connection broke
+- ConnectTimedOut          a connection to a provider was not made in time
+- BrokenResponse           bytes of a provider are not HTTP/1.1
 """
 
 from __future__ import annotations
@@ -449,3 +452,15 @@ class NoSampleExists(Exception):
 
 class BrokenEventStream(ValueError):
     """Bytes are not an Amazon event stream message."""
+
+
+class ConnectionFailure(Exception):
+    """A provider cannot be reached, or its connection broke; the text says which."""
+
+
+class ConnectTimedOut(Exception):
+    """A connection to a provider was not made in time."""
+
+
+class BrokenResponse(Exception):
+    """Bytes of a provider are not HTTP/1.1, or exceed its limits; the text says where."""

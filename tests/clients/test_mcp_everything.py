@@ -55,9 +55,9 @@ async def test_arguments_that_it_refuses_are_an_error_for_the_model(
 async def test_its_progress_extends_the_time(transport: EverythingTransport) -> None:
     async with (
         serve_everything(transport) as url,
-        open_sessions(configure(url, idle_timeout_s=1.0)) as sessions,
+        open_sessions(configure(url, idle_timeout_s=2.0)) as sessions,
     ):
-        arguments = {"duration": 2, "steps": 5}
+        arguments = {"duration": 3, "steps": 5}
         result = await sessions.call(SERVER, "trigger-long-running-operation", arguments)
         assert result.problem is None
         assert "completed" in result.text

@@ -6,12 +6,25 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from antiphon.config import AttemptConfig, ProviderConfig
 from tests.support.client_answers import Answer, post_request
 from tests.support.failing_providers import STREAMED_AND_WHOLE
 from tests.support.gateways import replaced, running, settings
 from tests.support.traces import read_trace
-from tests.support.upstream import DONE, Connection, ReceivedRequest, Script, frame, upstream
+from tests.support.upstream import (
+    DONE,
+    HELLO,
+    Connection,
+    ReceivedRequest,
+    Script,
+    chunk,
+    frame,
+    send_frames,
+    send_json,
+    upstream,
+)
 
 TOOL = {"type": "function", "name": "look", "parameters": {"type": "object"}}
 CUT_CALL = {
@@ -173,3 +186,47 @@ async def test_parts_that_clients_do_not_get_are_in_the_diagnostics_and_the_trac
     assert "output.dropped:inlineData" in answer.headers["antiphon-diagnostics"]
     detail = read_trace(tmp_path / "trace.db", answer.headers["x-request-id"])
     assert "output.dropped" in [row.code for row in detail.diagnostics]
+
+
+IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,aGk="}}
+
+
+@pytest.mark.parametrize(
+    ("kind", "script", "dropped"),
+    [
+        (
+            "chat",
+            send_frames((chunk({"images": [IMAGE]}), *HELLO, chunk({}, "stop"), DONE)),
+            "images",
+        ),
+        (
+            "chat",
+            send_frames((chunk({"audio": {"data": "aGk="}}), *HELLO, chunk({}, "stop"), DONE)),
+            "audio",
+        ),
+        (
+            "ollama",
+            send_json(200, {"message": {"content": "Hello", "images": ["aGk="]}, "done": True}),
+            "images",
+        ),
+        (
+            "anthropic",
+            send_json(
+                200,
+                {
+                    "type": "message",
+                    "content": [{"type": "hologram"}, {"type": "text", "text": "Hello"}],
+                    "stop_reason": "end_turn",
+                },
+            ),
+            "hologram",
+        ),
+    ],
+    ids=["chat images", "chat audio", "ollama", "anthropic"],
+)
+async def test_output_that_no_item_carries_is_a_diagnostic_of_each_dialect(
+    tmp_path: Path, kind: str, script: Script, dropped: str
+) -> None:
+    answer, _ = await send(tmp_path, script, kind=kind, stream=False)
+    assert text_of(answer.response) == "Hello"
+    assert f"output.dropped:{dropped}" in answer.headers["antiphon-diagnostics"]

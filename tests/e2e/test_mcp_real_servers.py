@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -20,11 +21,19 @@ from tests.support.rounds import (
     streamed_and_whole,
     text_delta,
 )
+from tests.support.shared_gateway import UVLOOP
+from tests.support.stream_reader import open_stream
+from tests.support.waiting import LIMIT_S, until
 
 Document = dict[str, Any]
 TESTS: Document = {"type": "mcp", "server_label": "tests", "require_approval": "never"}
 ANSWER = round_script(text_delta("Done."))
 CANARY = "canary-77aa10"
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> tuple[str, dict[str, bool]]:
+    return UVLOOP  # as the gateway runs
 
 
 def call(tool: str, arguments: str = "{}") -> Any:
@@ -54,7 +63,7 @@ async def test_a_model_calls_a_configured_server(
 async def test_every_call_ends_in_a_response(tmp_path: Path, stream: bool, tool: str) -> None:
     arguments = '{"size": 9000000}' if tool == "large" else "{}"
     with serve_tools() as server:
-        mcp = configure(server.url, idle_timeout_s=0.3)
+        mcp = configure(server.url, idle_timeout_s=1.5 if tool == "wait" else 60)
         async with rounds_gateway(tmp_path, call(tool, arguments), ANSWER, mcp=mcp) as setup:
             answer = await setup.post_request(stream=stream, tools=[TESTS])
     assert answer.response["status"] == "completed"
@@ -79,6 +88,24 @@ async def test_a_server_that_cannot_be_used_ends_in_a_response(
         async with rounds_gateway(tmp_path, ANSWER, mcp=mcp) as setup:
             answer = await setup.post_request(stream=stream, tools=[TESTS])
     assert answer.status == (200 if stream else 424)
+
+
+async def test_a_client_that_leaves_has_the_call_cancelled_and_the_session_ended(
+    tmp_path: Path,
+) -> None:
+    state = ToolsServer(is_legacy=True)
+    with serve_tools(state=state) as server:
+        mcp = configure(server.url)
+        async with rounds_gateway(tmp_path, call("wait"), ANSWER, mcp=mcp) as setup:
+            async with open_stream(setup.gateway.gateway.port) as reader:
+                await reader.post({"model": "m", "input": "Hi", "stream": True, "tools": [TESTS]})
+                assert await asyncio.to_thread(state.waiting.wait, LIMIT_S)
+            assert await asyncio.to_thread(state.cancelled.wait, LIMIT_S)
+            await until(lambda: ends_session(state), "the session is ended")
+
+
+def ends_session(state: ToolsServer) -> bool:
+    return any(method == "DELETE" for method, _ in state.requests)
 
 
 def read_files(directory: Path) -> list[bytes]:

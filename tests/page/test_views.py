@@ -136,8 +136,9 @@ async def test_now_shows_what_happens(tabs: BrowserTabs, sample: Sample) -> None
         await expect(running).to_have_count(0)
         await page.get_by_role("tab", name="Codex").click()
         await expect(page.locator(".code pre")).to_contain_text('wire_api = "responses"')
-        await page.keyboard.press("ArrowRight")
-        await expect(page.locator(".code pre")).to_contain_text("from openai import OpenAI")
+        for shown in ("export ANTHROPIC_BASE_URL=", "from openai import OpenAI"):
+            await page.keyboard.press("ArrowRight")
+            await expect(page.locator(".code pre")).to_contain_text(shown)
 
 
 async def test_now_is_live_again_after_a_proxy_had_no_gateway(

@@ -85,6 +85,8 @@ SINKS: dict[str, tuple[str, int | None, str]] = {
     "ValueError": (REASON, 0, ""),
     "TypeError": (REASON, 0, ""),
     "BrokenEventStream": (REASON, 0, ""),
+    "BrokenResponse": (REASON, 0, ""),
+    "ConnectionFailure": (REASON, 0, ""),
     "RejectedMedia": (REASON, 0, "reason"),
     "SearchOutcome": (REASON, None, "problem"),
     "print_error": (COMMAND, 0, "message"),

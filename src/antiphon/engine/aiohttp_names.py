@@ -84,7 +84,7 @@ PRIVATE_NAMES = (
 """Attributes whose names begin with an underscore."""
 
 UNDOCUMENTED_NAMES = (
-    ("aiohttp.compression_utils", ("BrotliDecompressor", "ZSTDDecompressor")),
+    ("aiohttp.compression_utils", ("BrotliDecompressor", "ZLibDecompressor", "ZSTDDecompressor")),
     ("aiohttp.compression_utils", ("HAS_BROTLI", "HAS_ZSTD")),
     ("aiohttp.http", ("StreamWriter", "WebSocketReader")),
     ("aiohttp.client_proto", ("ResponseHandler",)),

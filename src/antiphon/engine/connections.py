@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-import select
 from collections import deque
 from collections.abc import Callable
 from functools import partial
@@ -32,6 +31,8 @@ import aiohttp
 from aiohttp.abc import AbstractStreamWriter
 from aiohttp.client_proto import ResponseHandler
 from aiohttp.http_exceptions import HttpProcessingError
+
+from antiphon.engine.http1.connection import make_poll
 
 if TYPE_CHECKING:
     from aiohttp.client_reqrep import ClientResponse
@@ -70,7 +71,7 @@ class UpstreamConnection(ResponseHandler):
         if self.transport is None:
             return True
         if self._poll is None:
-            self._poll = _make_poll(self.transport)
+            self._poll = make_poll(self.transport)
         return self._poll()
 
     def begin_request(self) -> None:
@@ -109,6 +110,7 @@ class UpstreamConnection(ResponseHandler):
         payload = self._payload
         if payload is not None and not payload.is_eof() and payload.exception() is None:
             payload.set_exception(exc, *cause)
+            payload.feed_eof()  # a reader that was woken before would wait again, and for ever
 
     def _end_answer(self) -> None:
         is_clean = self._heads == 1 and (self._should_close or self._is_parser_empty())
@@ -136,20 +138,6 @@ def _join_chunks(buffer: deque[bytes]) -> None:
     joined = b"".join(buffer)
     buffer.clear()
     buffer.append(joined)
-
-
-def _make_poll(transport: asyncio.BaseTransport) -> Callable[[], bool]:
-    """Make a function that asks whether the socket has unread bytes, or its end. A transport
-    without a socket has none."""
-    socket = transport.get_extra_info("socket")
-    if socket is None:
-        return lambda: False
-    descriptor = socket.fileno()
-    if not hasattr(select, "poll"):  # Windows
-        return lambda: bool(select.select([descriptor], [], [], 0)[0])
-    poll = select.poll()
-    poll.register(descriptor, select.POLLIN)
-    return lambda: bool(poll.poll(0))
 
 
 class UpstreamRequest(aiohttp.ClientRequest):

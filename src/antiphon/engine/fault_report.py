@@ -19,6 +19,7 @@ from msgspec import Struct, structs
 from antiphon.core.faults.body import TEXT_LIMIT
 from antiphon.core.faults.fault import ProviderFault, StreamProgress
 from antiphon.core.faults.kinds import FaultKind, FaultType
+from antiphon.errors import ConnectionFailure
 from antiphon.providers.registry import Provider
 from antiphon.store.quoted_text import RequestTexts, remove_quotes
 from antiphon.store.redact import Redactor
@@ -126,7 +127,9 @@ _ERROR_NUMBER = re.compile(r"\[Errno (\d+)\]")
 
 
 def explain_connection_error(error: Exception) -> str:
-    """Explain an error of the HTTP library, without the address: `locate_fault` adds it."""
+    """Explain an error of an HTTP client, without the address: `locate_fault` adds it."""
+    if isinstance(error, ConnectionFailure):
+        return str(error)
     if isinstance(error, aiohttp.ClientConnectorDNSError):
         return f"the host name cannot be resolved ({error.os_error.strerror})"
     if isinstance(error, aiohttp.ClientSSLError):

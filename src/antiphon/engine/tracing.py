@@ -53,17 +53,13 @@ class Tracer:
         return self.store is not None and self.store.keeps_payloads
 
     @cached_property
-    def record(self) -> Callable[..., object]:
-        """Adds rows to the trace."""
-        return _drop if self.store is None else self.store.record
+    def record(self) -> Callable[[TraceRow], object]:
+        """Adds a row to the trace."""
+        return bool if self.store is None else self.store.record
 
     def close(self) -> None:
         if self.store is not None:
             self.store.close()
-
-
-def _drop(*rows: TraceRow) -> None:
-    """Record nothing."""
 
 
 class RunEnd(Struct, frozen=True, kw_only=True):
@@ -306,14 +302,12 @@ class RunTrace:
 
     def _record_end(self, report: RunReport) -> None:
         self._has_ended = True
-        rows: list[TraceRow] = []
         if report.usage is not None:
-            rows.append(self._usage_row(report.usage, report.cost))
+            self._record_usage(report.usage, report.cost)
         first_event = report.first_event_ms
         latency = report.upstream_latency_ms
         served = report.served_by
         self._tracer.record(
-            *rows,
             TraceFinish(
                 request_id=self.facts["request_id"],
                 status=report.status,
@@ -326,20 +320,22 @@ class RunTrace:
                 provider_model=served.model if served else "",
                 dialect=served.dialect if served else "",
                 key_name=served.key_name if served else None,
-            ),
+            )
         )
         self._accounting.record(report)
 
-    def _usage_row(self, usage: ResponseUsage, cost: int | None) -> TraceUsage:
-        return TraceUsage(
-            request_id=self.facts["request_id"],
-            input_tokens=usage.input_tokens,
-            cached_tokens=usage.input_tokens_details.cached_tokens,
-            cache_write_tokens=usage.input_tokens_details.cache_write_tokens,
-            output_tokens=usage.output_tokens,
-            reasoning_tokens=usage.output_tokens_details.reasoning_tokens,
-            estimated=usage.estimated is True,
-            cost=None if cost is None else cost / DOLLAR,
+    def _record_usage(self, usage: ResponseUsage, cost: int | None) -> None:
+        self._tracer.record(
+            TraceUsage(
+                request_id=self.facts["request_id"],
+                input_tokens=usage.input_tokens,
+                cached_tokens=usage.input_tokens_details.cached_tokens,
+                cache_write_tokens=usage.input_tokens_details.cache_write_tokens,
+                output_tokens=usage.output_tokens,
+                reasoning_tokens=usage.output_tokens_details.reasoning_tokens,
+                estimated=usage.estimated is True,
+                cost=None if cost is None else cost / DOLLAR,
+            )
         )
 
     def _report(self, status: str, usage: ResponseUsage | None, end: RunEnd) -> RunReport:

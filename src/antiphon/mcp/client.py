@@ -54,8 +54,8 @@ def check_mcp(config: Config) -> None:
     if config.mcp.enabled and find_spec("mcp") is None:
         raise config.error_at(
             ("mcp",),
-            "needs the package mcp: install it into Antiphon's environment"
-            " (pip install 'antiphon[mcp]')",
+            "needs the extra antiphon[mcp]: install it into Antiphon's environment (in the"
+            " checkout: pip install '.[mcp]')",
         )
     for name, server in config.mcp.servers.items():
         path = ("mcp", "servers", name)

@@ -22,18 +22,19 @@ _MAX_DEPTH = 32
 class ReadTools(Struct, frozen=True):
     """The tools of a server that can be used, and the names of those that cannot."""
 
-    tools: tuple[McpTool, ...]
-    left_out: tuple[str, ...]
-    size: int
-    """Bytes of the tools, as JSON."""
+    tools: tuple[McpTool, ...] = ()
+    left_out: tuple[str, ...] = ()
+    size: int = 0
+    """Bytes of the tools that can be used, as JSON."""
 
 
-def read_tools(listed: Iterable[Mapping[str, Any]]) -> ReadTools:
-    """Read tools as a server lists them. One whose name, description or schema exceeds its limit,
-    or whose name another one has, is left out."""
-    tools: dict[str, McpTool] = {}
-    left_out: list[str] = []
-    size = 0
+def read_tools(listed: Iterable[Mapping[str, Any]], before: ReadTools | None = None) -> ReadTools:
+    """Read one page of tools as a server lists them, after those of the pages before. A tool whose
+    name, description or schema exceeds its limit, or whose name another one has, is left out."""
+    before = before or ReadTools()
+    tools = {tool.name: tool for tool in before.tools}
+    left_out = [*before.left_out]
+    size = before.size
     for entry in listed:
         tool = McpTool(
             name=entry["name"],

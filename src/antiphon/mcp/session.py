@@ -122,28 +122,25 @@ class ServerSession:
             return Failure(self._describe("did not send its list of tools in time"))
 
     async def _list_pages(self) -> ReadTools | Failure:
-        listed: list[Mapping[str, Any]] = []
+        config = self._config
+        tools = ReadTools()
         cursor: str | None = None
         for _ in range(_MAX_PAGES):
             page = await self._request(partial(_send_list_request, cursor))
             if isinstance(page, Failure):
                 return page
-            listed += page.model_dump(by_alias=True, mode="json", exclude_none=True)["tools"]
+            document = page.model_dump(by_alias=True, mode="json", exclude_none=True)
+            tools = read_tools(document["tools"], tools)
+            if len(tools.tools) + len(tools.left_out) > config.max_tools:
+                limit = f"`max_tools` = {config.max_tools} in [mcp]"
+                return self._fail(f"lists more tools than {limit} of the gateway allows")
+            if tools.size > config.max_list_bytes:
+                limit = f"`max_list_bytes` = {config.max_list_bytes} in [mcp]"
+                return self._fail(f"lists more bytes than {limit} of the gateway allows")
             cursor = page.next_cursor
-            if cursor is None or len(listed) > self._config.max_tools:
-                return self._check_tools(listed)
+            if cursor is None:
+                return tools
         return self._fail("does not end its list of tools")
-
-    def _check_tools(self, listed: list[Mapping[str, Any]]) -> ReadTools | Failure:
-        config = self._config
-        if len(listed) > config.max_tools:
-            limit = f"`max_tools` = {config.max_tools} in [mcp]"
-            return self._fail(f"lists more tools than {limit} of the gateway allows")
-        tools = read_tools(listed)
-        if tools.size > config.max_list_bytes:
-            limit = f"`max_list_bytes` = {config.max_list_bytes} in [mcp]"
-            return self._fail(f"lists tools that are larger than {limit} of the gateway allows")
-        return tools
 
     async def _request(self, send: _Send) -> Any:
         """Return the result of a request, or a `Failure`. Each has a task of its own, and so a

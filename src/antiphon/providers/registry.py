@@ -120,6 +120,8 @@ class Provider(Struct, frozen=True, kw_only=True):
 
     def request_url(self, outbound: Outbound) -> str:
         """Return the URL of a request, with the configured query parameters."""
+        if not self.query:
+            return self.base_url + outbound.path
         query = urlencode({name: value for name, value in self.query.items() if value})
         separator = "&" if "?" in outbound.path else "?"
         return self.base_url + outbound.path + (separator + query if query else "")

@@ -327,7 +327,8 @@ def list_secrets(config: Config, providers: Mapping[str, Provider]) -> list[str]
     own = [*config.server.api_keys.values(), *config.capsule.keys, config.search.api_key]
     own += [config.server.admin_key, config.shared.password, *config.otel.headers.values()]
     own += password_of(config.store.url)
-    own += [text for each in config.mcp.servers.values() for text in each.headers.values()]
+    mcp = [text for each in config.mcp.servers.values() for text in each.headers.values()]
+    own += [word for text in mcp for word in (text, *text.split()[1:])]  # `Bearer` is no secret
     return [*filter(None, [*keys, *halves, *headers, *queries, *addresses, *own])]
 
 

@@ -132,9 +132,11 @@ def _encode_secret(secret: str) -> Iterator[bytes]:
 def _match_rules(data: bytes) -> Iterator[Span]:
     lowered = data.lower()
     for anchor, pattern in _RULES:
-        for at in _find_all(lowered, anchor):
+        at = lowered.find(anchor)
+        while at >= 0:
             if found := pattern.match(data, at):
                 yield found.span(found.lastindex or 0)
+            at = lowered.find(anchor, at + 1)
 
 
 def _find_all(data: bytes, wanted: bytes) -> Iterator[int]:

@@ -7,6 +7,7 @@ from typing import Any
 
 import antiphon.dialects.anthropic.errors as messages_errors_module
 import antiphon.dialects.anthropic.render as messages_render_module
+import antiphon.dialects.anthropic.render_blocks as render_blocks_module
 import antiphon.dialects.anthropic.render_message as render_message_module
 import antiphon.dialects.chat.render as chat_render_module
 import antiphon.engine.prepare as prepare_module
@@ -14,6 +15,7 @@ import antiphon.server.create as create_module
 from antiphon.core.history.capsule import Capsule, Sealer
 from antiphon.dialects.anthropic.client import MessagesClient
 from antiphon.dialects.anthropic.render import MessagesRenderer
+from antiphon.dialects.anthropic.render_blocks import ContentBlocks
 from antiphon.dialects.chat.client import ChatClient
 from antiphon.dialects.chat.render import ChatRenderer
 from tests.simulation.mutant import Mutant
@@ -35,20 +37,20 @@ def _stop_after_error(original: Any) -> Any:
 
 
 def _end_turn_in_place_of_error(_: Any) -> Any:
-    return lambda self, event: self._close_block() + _END + _STOP
+    return lambda self, event: self._blocks.close() + _END + _STOP
 
 
 def _leave_open(_: Any) -> Any:
-    def close_block(self: MessagesRenderer) -> bytes:
-        self._open = None
+    def close(self: ContentBlocks) -> bytes:
+        self.leave_open()
         return b""
 
-    return close_block
+    return close
 
 
 def _skip_an_index(original: Any) -> Any:
-    def open_block(self: MessagesRenderer, *arguments: Any) -> bytes:
-        self._blocks += self._blocks == 1
+    def open_block(self: ContentBlocks, *arguments: Any) -> bytes:
+        self._count += self._count == 1
         return bytes(original(self, *arguments))
 
     return open_block
@@ -66,17 +68,16 @@ def _lose_the_second(original: Any) -> Any:
 
 
 def _sign_twice(original: Any) -> Any:
-    def end_reasoning(self: MessagesRenderer, item: Any) -> bytes:
-        sealed = item.encrypted_content
-        is_signed = isinstance(sealed, str) and self._open is not None
-        again = self._delta(messages_render_module._SIGNATURE, sealed) if is_signed else b""
-        return again + bytes(original(self, item))
+    def end_thought(self: ContentBlocks, sealed: str) -> bytes:
+        is_signed = self._open is not None
+        again = self.delta(render_blocks_module._SIGNATURE, sealed) if is_signed else b""
+        return again + bytes(original(self, sealed))
 
-    return end_reasoning
+    return end_thought
 
 
 def _sign_nothing(_: Any) -> Any:
-    return lambda self, item: self._close_block()
+    return lambda self, sealed: self.close()
 
 
 def _end_turn_with_calls(original: Any) -> Any:
@@ -196,6 +197,24 @@ def _number_from_one(original: Any) -> Any:
     return render_item_start
 
 
+def _without_output(original: Any) -> Any:
+    """Count no output."""
+
+    def render_usage(*arguments: Any) -> Any:
+        counts = original(*arguments)
+        return {**counts, "completion_tokens": 0} if "prompt_tokens" in counts else counts
+
+    return render_usage
+
+
+def _count_input_twice(original: Any) -> Any:
+    def render_usage(*arguments: Any) -> Any:
+        counts = original(*arguments)
+        return {**counts, "cache_read_input_tokens": counts["input_tokens"]}
+
+    return render_usage
+
+
 # State and retries
 
 
@@ -268,11 +287,11 @@ FORMAT_MUTANTS: tuple[Mutant, ...] = (
         "_render_failure",
         _end_turn_in_place_of_error,
     ),
-    Mutant("a block is not closed", MessagesRenderer, "_close_block", _leave_open),
-    Mutant("a gap in the indexes of blocks", MessagesRenderer, "_open_block", _skip_an_index),
+    Mutant("a block is not closed", ContentBlocks, "close", _leave_open),
+    Mutant("a gap in the indexes of blocks", ContentBlocks, "open", _skip_an_index),
     Mutant("a text delta of Messages is lost", MessagesRenderer, "_render_text", _lose_the_second),
-    Mutant("a thought has two signatures", MessagesRenderer, "_end_reasoning", _sign_twice),
-    Mutant("a thought has no signature", MessagesRenderer, "_end_reasoning", _sign_nothing),
+    Mutant("a thought has two signatures", ContentBlocks, "end_thought", _sign_twice),
+    Mutant("a thought has no signature", ContentBlocks, "end_thought", _sign_nothing),
     Mutant("a call ends the turn", render_message_module, "_stop_reason", _end_turn_with_calls),
     Mutant(
         "arguments of Messages are written anew", MessagesRenderer, "_render_arguments", _write_anew
@@ -286,6 +305,8 @@ FORMAT_MUTANTS: tuple[Mutant, ...] = (
     Mutant("a fault finishes with stop", ChatRenderer, "_render_failure", _finish_after_fault),
     Mutant("two finish reasons", ChatRenderer, "_render_end", _finish_twice),
     Mutant("usage is missing", ChatRenderer, "_render_end", _without_usage),
+    Mutant("output is not counted", chat_render_module, "render_usage", _without_output),
+    Mutant("input counts twice", messages_render_module, "render_usage", _count_input_twice),
     Mutant("no role comes first", ChatRenderer, "_render_start", _without_role),
     Mutant("an end marker after an error", ChatRenderer, "close", _done_after_error),
     Mutant("a call finishes with stop", chat_render_module, "finish_reason", _finish_with_stop),

@@ -41,6 +41,7 @@ TOKENS: Sequence[bytes] = (
         b"\\ud83d",
         b"1e999",
     ),
+    *(b"HTTP/1.1 200 OK\r\n", b"content-length: 5\r\n", b"0\r\n\r\n", b"chunked", b";", b": "),
 )
 _SPLITTER = re.compile(rb"(\r?\n\r?\n|\n)")
 

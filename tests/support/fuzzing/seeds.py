@@ -8,6 +8,7 @@ import msgspec
 
 from tests.support import corpus
 from tests.support.full_request import FULL
+from tests.support.http_cases import CASES as HTTP_CASES
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 CASES = Path(__file__).parents[2] / "fuzz_cases"
@@ -26,6 +27,8 @@ def load_seeds(target: str) -> list[bytes]:
             found += _answers(name, whole=kind != "stream")
         case "frames":
             found += [path.read_bytes() for path in GOLDEN.glob(f"*/*/upstream{_WIRES[name]}")]
+        case "http":
+            found += HTTP_CASES.values()
         case _:
             found += _requests()
     return [*dict.fromkeys(data[:MAX_BYTES] for data in found)] or [b"{}"]

@@ -1,4 +1,4 @@
-"""What is fuzzed: every framer, decoder and error body, and the body of a request.
+"""What is fuzzed: every framer, decoder and error body, the HTTP client, and the body of a request.
 
 A target takes any bytes and raises `AssertionError`, or the exception that escaped, if a promise is
 broken. Where a stream is cut is derived from its bytes, so a case is one file.
@@ -6,6 +6,7 @@ broken. Where a stream is cut is derived from its bytes, so a case is one file.
 
 from __future__ import annotations
 
+import re
 import time
 import tracemalloc
 from collections.abc import Callable, Mapping
@@ -25,6 +26,7 @@ from antiphon.framing.eventstream import EventStreamDecoder
 from antiphon.framing.ndjson import NDJSONDecoder
 from antiphon.framing.sse import Frame, SSEDecoder
 from antiphon.server.body import BodyDecoder, BodyLimits, BodyScanner
+from tests.support.http_verdicts import Ending, Verdict, after_each_head, judge
 from tests.support.request_body import parse_body
 from tests.support.stream_validator import TERMINALS, check
 from tests.support.wire_schemas import hosted_stage
@@ -37,6 +39,8 @@ MADE_HERE = {
     if hosted_stage(tag) is None
 }
 """Events of other types are the progress of hosted tools, passed on as the provider sent it."""
+_EMPTY_CODING = re.compile(rb"transfer-encoding\s*:\s*\n", re.IGNORECASE)
+"""Refused by the newer llhttp of httptools, and not by that of aiohttp."""
 FRAME_BYTES = 4096
 """Limit of a frame for the framers alone: small, so that inputs reach it."""
 
@@ -126,6 +130,30 @@ def check_error_body(dialect: str, data: bytes) -> None:
         assert spoken.describe(fault), "a fault without a text"
 
 
+def check_http_response(data: bytes) -> None:
+    """Our HTTP client and aiohttp's make the same of a response, however it is cut."""
+    ending: Ending = ("close", "reset", "open")[crc32(data) % 3]
+    apart = after_each_head(data)
+    ours, theirs = (judge(apart, ending, use_aiohttp=each) for each in (False, True))
+    is_refused = theirs.status is not None and theirs.status < 100
+    if not is_refused and not _EMPTY_CODING.search(data):
+        assert _comparable(ours, data) == _comparable(theirs, data), "another verdict than aiohttp"
+    cut = judge([each for each in split(data) if each], ending, use_aiohttp=False)
+    assert cut.status == ours.status, "the status depends on the cuts"
+    is_decoded = b"content-encoding" in data.lower()  # then what precedes an error may be read
+    assert is_decoded or cut.body == ours.body, "the body depends on the cuts"
+
+
+def _comparable(verdict: Verdict, data: bytes) -> Verdict:
+    """Leave out where the clients differ: ours closes a connection after a switch of protocols, but
+    not after a body that cannot be decompressed, of which it reads a read of the network at once
+    and aiohttp a chunk."""
+    is_compressed = b"content-encoding" in data.lower()
+    if is_compressed and verdict.end.startswith("connection"):
+        return verdict._replace(body=b"", end="connection", is_reused=False)
+    return verdict.without_reuse() if is_compressed or verdict.status == 101 else verdict
+
+
 def check_request_body(data: bytes) -> None:
     """A body is decoded the same however it is cut, or rejected with `InvalidRequest`."""
     document = _read_body([data])
@@ -154,6 +182,7 @@ TARGETS: Mapping[str, Target] = {
     "frames-sse": partial(check_framer, SSEDecoder),
     "frames-ndjson": partial(check_framer, NDJSONDecoder),
     "frames-eventstream": partial(check_framer, EventStreamDecoder),
+    "http-response": check_http_response,
     "request-body": check_request_body,
 }
 

@@ -88,8 +88,8 @@ def run_python(program: str) -> str:
 
 def test_a_configuration_without_the_package_names_the_extra_to_install() -> None:
     assert run_python(WITHOUT_PACKAGE) == (
-        "a.toml:1: mcp: needs the package mcp: install it into Antiphon's environment"
-        " (pip install 'antiphon[mcp]')"
+        "a.toml:1: mcp: needs the extra antiphon[mcp]: install it into Antiphon's environment (in"
+        " the checkout: pip install '.[mcp]')"
     )
 
 

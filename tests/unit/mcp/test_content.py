@@ -136,6 +136,14 @@ def test_tools_are_read_with_description_schema_and_annotations() -> None:
     assert found.size > 50
 
 
+def test_pages_are_read_one_after_the_other() -> None:
+    first = read_tools([tool("a"), tool("")])
+    found = read_tools([tool("b"), tool("a")], first)
+    assert [each.name for each in found.tools] == ["a", "b"]
+    assert found.left_out == ("", "a")
+    assert found.size > first.size
+
+
 @table(
     "bad",
     [

@@ -54,7 +54,7 @@ async def test_a_credential_is_nowhere_but_in_the_requests(
 ) -> None:
     caplog.set_level(logging.DEBUG)
     async with raw_server(session_of(reply) if is_open else reply) as server:
-        config = McpConfig(allow=[server.url], connect_timeout_s=2, idle_timeout_s=0.3)
+        config = McpConfig(allow=[server.url], connect_timeout_s=0.5, idle_timeout_s=0.3)
         named = McpServer(label="a", url=server.url, headers=HEADERS)
         async with open_sessions(config) as sessions:
             listed = await sessions.list_tools(named)

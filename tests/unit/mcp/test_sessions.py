@@ -78,7 +78,7 @@ async def test_parallel_calls_share_one_session(legacy: ToolsServer) -> None:
 
 
 async def test_a_call_without_progress_times_out_and_is_cancelled(server: ToolsServer) -> None:
-    async with open_sessions(configure(server.url, idle_timeout_s=0.3)) as sessions:
+    async with open_sessions(configure(server.url, idle_timeout_s=1.5)) as sessions:
         result = await sessions.call(SERVER, "wait", {})
         assert result.problem is not None
         assert result.problem.message == "MCP server 'tests' did not send a result in time."
@@ -88,9 +88,9 @@ async def test_a_call_without_progress_times_out_and_is_cancelled(server: ToolsS
 
 @pytest.mark.parametrize("server", ["modern", "legacy", "sse"], indirect=True)
 async def test_progress_extends_the_time(server: ToolsServer) -> None:
-    async with open_sessions(configure(server.url, idle_timeout_s=1.0)) as sessions:
-        result = await sessions.call(SERVER, "work", {"steps": 4, "pause_s": 0.4})
-        assert result.text == "4 steps"
+    async with open_sessions(configure(server.url, idle_timeout_s=1.6)) as sessions:
+        result = await sessions.call(SERVER, "work", {"steps": 3, "pause_s": 0.8})
+        assert result.text == "3 steps"
 
 
 async def test_a_cancelled_call_is_cancelled_at_the_server(server: ToolsServer) -> None:

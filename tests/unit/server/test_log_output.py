@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -29,6 +30,20 @@ def test_json_is_one_object_per_line_with_time_level_and_event() -> None:
     first, second = map(json.loads, out.getvalue().splitlines())
     assert first.keys() == {"at", "level", "event", "model", "code", "tokens"}
     assert (second["level"], second["event"], second["tokens"]) == ("info", ENTRY.event, 3)
+
+
+def test_json_has_the_time_in_utc_to_the_millisecond() -> None:
+    out = io.StringIO()
+    emit = open_log(LogConfig(format="json"), out)
+    before = datetime.now(UTC)
+    emit(ENTRY)
+    emit(ENTRY)
+    after = datetime.now(UTC)
+    shown = [json.loads(line)["at"] for line in out.getvalue().splitlines()]
+    times = [datetime.fromisoformat(each) for each in shown]
+    assert [each.isoformat(timespec="milliseconds") for each in times] == shown
+    moment = timedelta(milliseconds=1)
+    assert before - moment <= times[0] <= times[1] <= after
 
 
 def test_text_leaves_out_facts_without_a_value() -> None:

@@ -48,6 +48,9 @@ from antiphon.framing.sse import Frame
 
 # Members are `Any`: an unexpected type in one of them must not fail the whole event.
 
+_SEARCH_BLOCKS = frozenset({"server_tool_use", "web_search_tool_result"})
+"""Blocks of the provider's own search: what it has found is in the citations of the text."""
+
 
 class _Event(Struct):
     type: Any = None
@@ -175,7 +178,8 @@ class AnthropicDecoder:
                 return [ReasoningState(REDACTED, block, "block")]
             case unknown:
                 self._blocks.open(index, OpaqueBlock())
-                return [Extra(unknown or "content_block", block)]
+                dropped = bool(unknown) and unknown not in _SEARCH_BLOCKS
+                return [Extra(unknown or "content_block", block, is_output=dropped)]
 
     def _open_text(self, index: int, block: Document) -> list[Delta]:
         citations = block.get("citations")

@@ -46,10 +46,13 @@ def extend(block: Block | None, delta: Any) -> list[Delta]:
     return [unknown_delta(delta)]
 
 
+_MEDIA = frozenset({"audio", "document", "image", "video"})
+
+
 def unknown_delta(delta: Any) -> Delta:
     """A delta of an unknown type, or of one that does not belong to its block."""
     name = next(iter(delta), "delta") if isinstance(delta, dict) else "delta"
-    return Extra(f"block_{name}", delta)
+    return Extra(f"block_{name}", delta, is_output=name in _MEDIA)
 
 
 def annotate(citation: Any, start: int, end: int) -> Annotation | None:

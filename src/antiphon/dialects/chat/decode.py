@@ -265,7 +265,7 @@ class ChatDecoder:
 
     def _choice_deltas(self, choice: _Choice) -> list[Delta]:
         if choice.index:
-            return [Extra("choice", choice.index)]
+            return [Extra("choice", choice.index, is_output=True)]
         message = choice.delta
         if message is None:  # a whole message in a stream counts only if no deltas came
             message = _EMPTY_MESSAGE if self._has_output else choice.message or _EMPTY_MESSAGE
@@ -342,7 +342,7 @@ def _decode_whole(chunk: _Chunk, body: bytes) -> list[Delta]:
 
 def _whole_choice_deltas(choice: _Choice) -> Iterator[Delta]:
     if choice.index:
-        yield Extra("choice", choice.index)
+        yield Extra("choice", choice.index, is_output=True)
         return
     message = choice.message or choice.delta or _EMPTY_MESSAGE
     yield from _reasoning(message)
@@ -370,7 +370,7 @@ def _content(content: Any, logprobs: Any) -> Iterator[Delta]:
         for part in content:
             yield from _content_part(part)
     else:
-        yield Extra("content", content)
+        yield Extra("content", content, is_output=True)
 
 
 def _content_part(part: Any) -> Iterator[Delta]:
@@ -384,7 +384,7 @@ def _content_part(part: Any) -> Iterator[Delta]:
                 if isinstance(each, dict) and isinstance(each.get("text"), str):
                     yield Reasoning(each["text"])
         case _:
-            yield Extra("content_part", part)
+            yield Extra("content_part", part, is_output=True)
 
 
 def _reasoning(message: _Message) -> Iterator[Delta]:
@@ -458,9 +458,10 @@ def _annotations_and_extras(message: _Message) -> list[Delta]:
     if message.extra_content:
         deltas += _signature(message.extra_content, "text")
     if message.audio or message.images or message.executed_tools:
-        extras = {"audio": message.audio, "images": message.images}
-        extras["executed_tools"] = message.executed_tools
-        deltas += [Extra(name, value) for name, value in extras.items() if value]
+        media = {"audio": message.audio, "images": message.images}
+        deltas += [Extra(name, value, is_output=True) for name, value in media.items() if value]
+        if message.executed_tools:
+            deltas.append(Extra("executed_tools", message.executed_tools))
     return deltas
 
 

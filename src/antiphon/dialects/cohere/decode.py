@@ -218,7 +218,7 @@ class CohereDecoder:
                 return self._add_text(index, text)
             case None:
                 return []
-        return [Extra("content", block)]
+        return [Extra("content", block, is_output=True)]
 
     def _add_text(self, index: int, text: str) -> list[Delta]:
         self._citations.add_text(index, text)

@@ -139,16 +139,16 @@ def _read_content(message: _Message, logprobs: Any) -> Iterator[Delta]:
         case str(text):
             yield Reasoning(text)
         case other:
-            yield Extra("thinking", other)
+            yield Extra("thinking", other, is_output=True)
     match message.content:
         case None | "":
             pass
         case str(text):
             yield Text(text, read_logprobs({"content": logprobs}) if logprobs else ())
         case other:
-            yield Extra("content", other)
+            yield Extra("content", other, is_output=True)
     if message.images:
-        yield Extra("images", message.images)
+        yield Extra("images", message.images, is_output=True)
 
 
 def decode(body: bytes) -> list[Delta]:

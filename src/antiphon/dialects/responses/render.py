@@ -109,10 +109,14 @@ def _without_padding(event: Event) -> Event:
 
 
 def _encode_frames(events: Sequence[msgspec.Struct], number: int) -> bytes:
+    if len(events) == 1:
+        return _encode_frame(events[0], number)
     frames: list[bytes] = []
-    if len(events) > 1 and type(events[0]) is Created and type(events[1]) is InProgress:
+    if events and type(events[0]) is Created and type(events[1]) is InProgress:
         frames = _encode_start(events[0], events[1], number)
-    frames += [_encode_frame(events[at], number + at) for at in range(len(frames), len(events))]
+    rest = events[len(frames) :] if frames else events
+    first = number + len(frames)
+    frames += [_encode_frame(event, each) for each, event in enumerate(rest, first)]
     return b"".join(frames)
 
 

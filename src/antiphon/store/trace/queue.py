@@ -34,23 +34,21 @@ class TraceQueue:
     def __len__(self) -> int:
         return len(self._low) + len(self._high)
 
-    def put(self, *entries: TimedRow) -> None:
+    def put(self, entry: TimedRow) -> None:
         with self._lock:
-            before = len(self._low) + len(self._high)
-            for entry in entries:
-                if type(entry[1]) is TraceStream:
-                    self._low.append(entry)
-                    self._bytes += len(entry[1].blob)
-                else:
-                    self._high.append(entry)
+            if type(entry[1]) is TraceStream:
+                self._low.append(entry)
+                self._bytes += len(entry[1].blob)
+            else:
+                self._high.append(entry)
             rows = len(self._low) + len(self._high)
             if rows > self._max_rows or self._bytes > self._max_bytes:
                 self._make_room()
         # Waking a thread costs more than all of the above: it is done with the first row, and with
         # the one that completes a batch.
-        if not before:
+        if rows == 1:
             self._not_empty.set()
-        if before < self._batch <= rows:
+        if rows == self._batch:
             self._batch_ready.set()
 
     def take(self) -> tuple[list[TimedRow], TraceLoss]:

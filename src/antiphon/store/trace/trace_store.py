@@ -139,17 +139,13 @@ class TraceStore:
         """Whether the payloads of a request that begins now are kept."""
         return self.options.payloads or self.window.until_ms > 0
 
-    def record(self, *rows: TraceRow) -> None:
-        """Queue rows. Fast, whatever the state of the disk. A request that began within the window
+    def record(self, row: TraceRow) -> None:
+        """Queue a row. Fast, whatever the state of the disk. A request that began within the window
         of payloads may end after it."""
-        now_ms = self._now_ms()
-        self._queue.put(
-            *[(now_ms, self._count(row) if type(row) is TraceStream else row) for row in rows]
-        )
-
-    def _count(self, stream: TraceStream) -> TraceStream:
-        kept = self.options.payloads or self.window.was_open
-        return add_counts(stream) if kept else drop_payload(stream)
+        if type(row) is TraceStream:
+            kept = self.options.payloads or self.window.was_open
+            row = add_counts(row) if kept else drop_payload(row)
+        self._queue.put((self._now_ms(), row))
 
     @property
     def queued_rows(self) -> int:

@@ -188,7 +188,10 @@ def test_a_document_that_strict_parsers_reject_is_repaired() -> None:
     [
         (("initial-response", {}), Extra("initial-response", {})),
         (("", {"a": 1}), Extra("event", {"a": 1})),
-        (delta(0, {"image": {"source": {}}}), Extra("block_image", {"image": {"source": {}}})),
+        (
+            delta(0, {"image": {"source": {}}}),
+            Extra("block_image", {"image": {"source": {}}}, is_output=True),
+        ),
         (
             delta(0, {"toolUse": {"input": "{"}}),
             Extra("block_toolUse", {"toolUse": {"input": "{"}}),
@@ -203,7 +206,7 @@ def test_a_document_that_strict_parsers_reject_is_repaired() -> None:
         (start(0, None), Extra("block_delta", None)),
         (
             start(0, {"image": {"format": "png"}}),
-            Extra("block_image", {"image": {"format": "png"}}),
+            Extra("block_image", {"image": {"format": "png"}}, is_output=True),
         ),
     ],
 )

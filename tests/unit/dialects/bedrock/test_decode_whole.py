@@ -98,7 +98,7 @@ def test_whole_text_with_citations_gives_text_and_annotations() -> None:
 )
 def test_an_unknown_whole_block_is_an_extra(block: Any, kind: str) -> None:
     found = whole(block)
-    assert found[1] == Extra(kind, block)
+    assert found[1] == Extra(kind, block, is_output=kind == "block_image")
     assert not any(isinstance(each, ToolCall | Text) for each in found)
 
 

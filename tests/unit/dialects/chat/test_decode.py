@@ -53,10 +53,13 @@ def call(arguments: Any = None, **more: Any) -> dict[str, Any]:
         ({"role": "assistant", "content": ""}, []),
         ({"content": None, "refusal": None, "tool_calls": None, "reasoning": None}, []),
         ({"content": "hi"}, [Text("hi")]),
-        ({"content": 5}, [Extra("content", 5)]),
+        ({"content": 5}, [Extra("content", 5, is_output=True)]),
         ({"content": [{"type": "text", "text": "a"}]}, [Text("a")]),
-        ({"content": [{"type": "image"}]}, [Extra("content_part", {"type": "image"})]),
-        ({"content": ["a"]}, [Extra("content_part", "a")]),
+        (
+            {"content": [{"type": "image"}]},
+            [Extra("content_part", {"type": "image"}, is_output=True)],
+        ),
+        ({"content": ["a"]}, [Extra("content_part", "a", is_output=True)]),
         ({"content": [{"type": "thinking", "thinking": "hm"}]}, [Reasoning("hm")]),
         (
             {"content": [{"type": "thinking", "thinking": [{"text": "a"}, {"text": 1}, "b"]}]},
@@ -73,10 +76,10 @@ def call(arguments: Any = None, **more: Any) -> dict[str, Any]:
         ({"reasoning": {"effort": "low"}}, []),
         ({"content": "b", "reasoning": "a"}, [Reasoning("a"), Text("b")]),
         ({"reasoning_details": "odd"}, []),
-        ({"audio": {"id": "x"}}, [Extra("audio", {"id": "x"})]),
+        ({"audio": {"id": "x"}}, [Extra("audio", {"id": "x"}, is_output=True)]),
         (
             {"images": [1], "executed_tools": [2]},
-            [Extra("images", [1]), Extra("executed_tools", [2])],
+            [Extra("images", [1], is_output=True), Extra("executed_tools", [2])],
         ),
         ({"audio": {}, "images": []}, []),
     ],
@@ -190,7 +193,7 @@ def test_a_chunk_without_model_and_choices_is_not_a_start() -> None:
 
 def test_only_the_first_choice_is_decoded() -> None:
     chunk = {"choices": [{"index": 1, "delta": {"content": "b"}}, {"delta": {"content": "a"}}]}
-    assert feed(chunk) == [Extra("choice", 1), Text("a")]
+    assert feed(chunk) == [Extra("choice", 1, is_output=True), Text("a")]
 
 
 def test_a_whole_message_in_a_stream_counts_only_without_deltas() -> None:

@@ -67,7 +67,10 @@ def test_a_whole_answer_keeps_the_state_of_its_calls() -> None:
 
 def test_only_the_first_choice_of_a_whole_answer_is_decoded() -> None:
     body = {"choices": [{"index": 0, "message": {}}, {"index": 1, "message": {"content": "b"}}]}
-    assert decode(json.dumps(body).encode())[1:] == [Finish(None), Extra("choice", 1)]
+    assert decode(json.dumps(body).encode())[1:] == [
+        Finish(None),
+        Extra("choice", 1, is_output=True),
+    ]
 
 
 def test_a_whole_answer_may_come_as_one_delta() -> None:

@@ -90,7 +90,7 @@ def test_logprobs_and_unknown_content_become_extras() -> None:
     frame = Frame(json.dumps(scored | content).encode())
     assert feed(frame) == [Text("a"), Extra("logprobs", {"text": "a", "logprobs": [-1]})]
     assert feed(event("content-start", 0, content={"type": "hologram"})) == [
-        Extra("content", {"type": "hologram"})
+        Extra("content", {"type": "hologram"}, is_output=True)
     ]
     assert feed(event("tool-plan-delta", tool_plan=1), event("content-delta", 0)) == []
 

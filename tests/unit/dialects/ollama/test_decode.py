@@ -62,7 +62,7 @@ def test_one_line_is_emitted_as_reasoning_text_and_calls() -> None:
     assert feed(line(said)) == [
         Reasoning("hm"),
         Text("Well"),
-        Extra("images", ["AAAA"]),
+        Extra("images", ["AAAA"], is_output=True),
         ToolCall(0, None, "a", "{}"),
         ToolEnd(0),
         ToolCall(1, None, "b", "{}"),
@@ -98,7 +98,7 @@ def test_logprobs_come_with_their_text() -> None:
 
 @pytest.mark.parametrize("field", ["content", "thinking"])
 def test_content_that_is_not_a_string_becomes_an_extra(field: str) -> None:
-    assert feed(line({field: ["a"]})) == [Extra(field, ["a"])]
+    assert feed(line({field: ["a"]})) == [Extra(field, ["a"], is_output=True)]
 
 
 # --- the end --------------------------------------------------------------------------------------
