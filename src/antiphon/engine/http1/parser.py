@@ -138,10 +138,10 @@ class ResponseParser:
             headers.setdefault(name, value)
             if name == "content-encoding":
                 encoding = value
-            elif name.rstrip() == "content-length":  # llhttp allows spaces before the colon
+            elif name.rstrip(" ") == "content-length":  # llhttp allows spaces before the colon
                 has_length = True
-            elif name.rstrip() == "transfer-encoding":
-                is_chunked = value.rpartition(",")[2].strip().lower() == "chunked"
+            elif name.rstrip(" ") == "transfer-encoding":
+                is_chunked = value.rpartition(",")[2].strip(" \t").lower() == "chunked"
         keeps_alive = self._parser.should_keep_alive()  # never without a length or chunks
         self.head = Head(
             status=status,
