@@ -49,6 +49,9 @@ CHUNKS: Mapping[str, bytes] = {
     "a coding that is not known": _OK + b"transfer-encoding: gzip\r\n\r\nhello",
     "chunked is not the last coding": _OK + b"transfer-encoding: chunked, gzip\r\n\r\nhello",
     "chunked is the last coding": _OK + b"transfer-encoding: gzip, Chunked\r\n\r\n" + _CHUNKS,
+    "no chunk before the end": _OK + b"connection: close\r\ntransfer-encoding: chunked\r\n\r\n",
+    "a space before the colon of a coding": _OK
+    + b"connection: close\r\ntransfer-encoding : chunked\r\n\r\n5\r\nhel",
     "two headers of codings": _OK
     + b"transfer-encoding: gzip\r\ntransfer-encoding: chunked\r\n\r\n"
     + _CHUNKS,
@@ -72,6 +75,7 @@ HEADS: Mapping[str, bytes] = {
     "a carriage return in a value": _OK + b"x: a\rb\r\n" + _SIZED,
     "a space in a name": _OK + b"x y: a\r\n" + _SIZED,
     "a line without a colon": _OK + b"xy\r\n" + _SIZED,
+    "a short body after a space before the colon": _OK + b"content-length : 9\r\n\r\nhello",
     "a space before the colon": _OK + b"content-length : 5\r\n\r\nhello",
     "a long value": _OK + b"x: " + b"a" * 65_535 + b"\r\n" + _SIZED,
     "a value that is too long": _OK + b"x: " + b"a" * 65_536 + b"\r\n" + _SIZED,

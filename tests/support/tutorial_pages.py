@@ -183,6 +183,11 @@ class Reader:
     def base_url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
+    @property
+    def printed(self) -> str:
+        """The output of the last commands."""
+        return self._printed
+
     def follow(self, block: Block) -> None:
         """Do what a block says."""
         if block.language == "toml":
@@ -248,7 +253,8 @@ class Reader:
                 self._printed += self.run(command)
 
     def start_gateway(self, command: str = "antiphon serve") -> None:
-        opened = on_terminal(self.home, command, command=("sh", "-c"), **self._variables)
+        started = f"exec {command}"  # the gateway is the process that is ended afterwards
+        opened = on_terminal(self.home, started, command=("sh", "-c"), **self._variables)
         self.gateway = self._stack.enter_context(opened)
         self.gateway.wait_for("Press Ctrl-C to stop.")
 

@@ -12,6 +12,7 @@ import pytest
 from antiphon.core.faults.classify import classify
 from antiphon.core.faults.fault import connection_fault, timeout_fault
 from antiphon.engine.fault_report import explain_connection_error, locate_fault
+from antiphon.errors import ConnectionFailure
 from tests.support.outbound_requests import configured
 
 
@@ -67,6 +68,7 @@ async def test_a_server_without_tls_is_named() -> None:
             ConnectionResetError(104, "Connection reset by peer"),
             "connection reset by peer (errno 104)",
         ),
+        (ConnectionFailure("the reason"), "the reason"),
         (aiohttp.ClientError("odd"), "ClientError"),
         (ssl.SSLError("odd"), "SSLError"),
     ],

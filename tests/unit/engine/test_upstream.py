@@ -8,6 +8,7 @@ import tracemalloc
 import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 
@@ -19,6 +20,8 @@ from antiphon.framing.limits import DEFAULT_LIMITS
 from antiphon.providers.registry import Provider
 from tests.support.compressed_bodies import compress_repeated
 from tests.support.outbound_requests import configured
+from tests.support.raw_upstream import raw_upstream
+from tests.support.tls import make_contexts
 from tests.support.upstream import (
     HELLO,
     Connection,
@@ -29,7 +32,7 @@ from tests.support.upstream import (
     send_json,
     upstream,
 )
-from tests.support.waiting import LIMIT_S
+from tests.support.waiting import LIMIT_S, let_others_read
 
 OUTBOUND = Outbound(path="/chat/completions", headers={"x-extra": "1"}, body=b'{"model": "m"}')
 
@@ -84,6 +87,32 @@ async def test_a_request_carries_key_headers_and_body(client: str) -> None:
     assert expected.items() <= received.headers.items()
 
 
+@pytest.mark.parametrize(
+    "headers", [{"Accept-Encoding": "identity"}, {"Expect": "none"}, {"X-A": "1", "x-a": "2"}]
+)
+async def test_a_request_that_is_not_plain_is_sent_with_its_headers(
+    client: str, headers: dict[str, str]
+) -> None:
+    async with upstream(send_json(200, {"ok": True})) as server, http_upstream(client) as subject:
+        provider = configured("chat", base_url=server.url, headers=headers)
+        answer = await subject.open(provider, OUTBOUND, "sk-key")
+        assert json.loads(await answer.read()) == {"ok": True}
+        answer.close()
+    [received] = server.requests
+    expected = {name.lower(): value for name, value in headers.items()}
+    assert expected.items() <= received.headers.items()
+
+
+async def test_a_password_in_the_url_is_sent_as_a_header(client: str) -> None:
+    async with upstream(send_json(200, {"ok": True})) as server, http_upstream(client) as subject:
+        provider = configured("chat", base_url=server.url.replace("//", "//user:secret@"))
+        answer = await subject.open(provider, OUTBOUND, "")
+        assert answer.status == 200
+        answer.close()
+    [received] = server.requests
+    assert received.headers["authorization"].startswith("Basic ")
+
+
 async def test_a_large_body_is_sent_without_a_copy_of_it(client: str) -> None:
     body = b"x" * (8 * 1024 * 1024)
     sizes: list[int] = []
@@ -136,6 +165,74 @@ async def test_a_provider_that_cannot_be_reached_is_a_connection_fault(client: s
         with pytest.raises(UpstreamError) as caught:
             await subject.open(provider_at(url), OUTBOUND, "sk-key")
     assert caught.value.fault.code == "connection_failed"
+
+
+async def ask(subject: HTTPUpstream, url: str) -> bytes:
+    answer = await subject.open(provider_at(url), OUTBOUND, "sk-key")
+    try:
+        return await answer.read()
+    finally:
+        answer.close()
+
+
+async def fault_message(client: str, url: str) -> str:
+    async with http_upstream(client) as subject:
+        with pytest.raises(UpstreamError) as caught:
+            await ask(subject, url)
+    return caught.value.fault.message
+
+
+async def test_a_connection_that_is_not_made_is_explained(client: str, tmp_path: Path) -> None:
+    async with upstream(send_frames(HELLO)) as server:
+        closed = server.url
+    assert await fault_message(client, closed) == "connection refused (errno 111)"
+    named = closed.replace("127.0.0.1", "localhost")
+    assert await fault_message(client, named) == "connection refused (errno 111)"
+    unknown = await fault_message(client, "http://nowhere.invalid/v1")
+    assert unknown.startswith("the host name cannot be resolved (")
+    of_server, _ = make_contexts(tmp_path)
+    async with raw_upstream(lambda _: b"", of_server) as untrusted:
+        message = await fault_message(client, untrusted.url)
+    assert message.startswith("TLS failed (SSLCertVerificationError: ")
+
+
+def _reset(connection: Connection) -> None:
+    connection.reset()
+
+
+def _cut(connection: Connection) -> None:
+    connection.cut()
+
+
+@pytest.mark.parametrize(
+    ("ending", "head", "message"),
+    [
+        (_cut, b"", "the provider closed the connection without a response"),
+        (_cut, b"HTTP/1.1 200 O", "the provider closed the connection without a response"),
+        (_reset, b"", "connection reset by peer (errno 104)"),
+        (
+            _cut,
+            b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n",
+            "the provider closed the connection in the middle of its response",
+        ),
+        (
+            _reset,
+            b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n",
+            "the provider closed the connection in the middle of its response",
+        ),
+    ],
+    ids=["closed", "closed in the head", "reset", "cut", "reset in the body"],
+)
+async def test_a_connection_that_breaks_is_explained(
+    client: str, ending: Callable[[Connection], None], head: bytes, message: str
+) -> None:
+    async def break_off(request: ReceivedRequest, connection: Connection) -> None:
+        connection.write(head)
+        await let_others_read()
+        ending(connection)
+
+    async with upstream(break_off) as server:
+        assert await fault_message(client, server.url) == message
 
 
 async def cut_short(request: ReceivedRequest, client: Connection) -> None:

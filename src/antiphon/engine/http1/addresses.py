@@ -10,6 +10,8 @@ from typing import NamedTuple
 
 from aiohappyeyeballs import AddrInfoType
 
+from antiphon.errors import ConnectionFailure
+
 KEPT_S = 60.0
 MAX_KEPT = 1000
 
@@ -25,47 +27,56 @@ class Addresses:
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._found: dict[tuple[str, int], _Found] = {}
-        self._lookups: dict[tuple[str, int], asyncio.Task[list[AddrInfoType]]] = {}
+        self._lookups: dict[tuple[str, int], asyncio.Task[_Found]] = {}
 
     async def find(self, host: str, port: int) -> list[AddrInfoType]:
         """Return the addresses of a host, each time beginning with the next; raise `OSError`."""
         if (literal := _read_literal(host, port)) is not None:
             return [literal]
-        key = host, port
-        found = self._found.get(key)
+        found = self._found.get((host, port))
         if found is None or self._loop.time() - found.at > KEPT_S:
-            await self._look_up(key)
-            found = self._found[key]
+            found = await self._share_lookup(host, port)
         addresses = [*found.addresses]
         found.addresses.rotate(-1)
         return addresses
 
-    def close(self) -> None:
-        for lookup in self._lookups.values():
+    async def close(self) -> None:
+        """End every lookup."""
+        lookups = [*self._lookups.values()]
+        for lookup in lookups:
             lookup.cancel()
+        await asyncio.gather(*lookups, return_exceptions=True)
 
-    async def _look_up(self, key: tuple[str, int]) -> None:
-        lookup = self._lookups.get(key)
+    async def _share_lookup(self, host: str, port: int) -> _Found:
+        """Wait for a lookup; if this is cancelled, others may still wait for it."""
+        lookup = self._lookups.get((host, port))
         if lookup is None:
-            lookup = self._loop.create_task(self._ask_system(*key))
-            self._lookups[key] = lookup
-            lookup.add_done_callback(lambda done: self._end_lookup(key, done))
-        await asyncio.shield(lookup)  # others may wait for the same lookup
+            lookup = self._loop.create_task(self._look_up(host, port))
+            self._lookups[host, port] = lookup
+            lookup.add_done_callback(_ignore_failure)
+        await asyncio.wait((lookup,))
+        if lookup.cancelled():
+            raise ConnectionFailure("the gateway is closing its connections")
+        return lookup.result()
 
-    def _end_lookup(self, key: tuple[str, int], done: asyncio.Task[list[AddrInfoType]]) -> None:
-        del self._lookups[key]
-        if done.cancelled() or done.exception() is not None:
-            return
-        if len(self._found) >= MAX_KEPT:
-            del self._found[next(iter(self._found))]
-        self._found[key] = _Found(self._loop.time(), deque(done.result()))
-
-    async def _ask_system(self, host: str, port: int) -> list[AddrInfoType]:
-        return [
-            *await self._loop.getaddrinfo(
+    async def _look_up(self, host: str, port: int) -> _Found:
+        try:
+            found = await self._loop.getaddrinfo(
                 host, port, type=socket.SOCK_STREAM, flags=socket.AI_ADDRCONFIG
             )
-        ]
+        finally:
+            del self._lookups[host, port]
+        if len(self._found) >= MAX_KEPT:
+            del self._found[next(iter(self._found))]
+        kept = _Found(self._loop.time(), deque(found))
+        self._found[host, port] = kept
+        return kept
+
+
+def _ignore_failure(lookup: asyncio.Task[_Found]) -> None:
+    """Note that a failure was seen, even if no request waits for the lookup any more."""
+    if not lookup.cancelled():
+        lookup.exception()
 
 
 def _read_literal(host: str, port: int) -> AddrInfoType | None:

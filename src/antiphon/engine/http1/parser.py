@@ -131,21 +131,24 @@ class ResponseParser:
             return
         headers: dict[str, str] = {}
         encoding = None
-        is_chunked = False
+        has_length = is_chunked = False
         for raw_name, raw_value in self._fields:
             name = raw_name.decode("utf-8", "surrogateescape").lower()
             value = raw_value.rstrip(b" \t").decode("utf-8", "surrogateescape")
             headers.setdefault(name, value)
             if name == "content-encoding":
                 encoding = value
-            elif name == "transfer-encoding":
-                is_chunked = value.rpartition(",")[2].strip().lower() == "chunked"
+            elif name.rstrip(" ") == "content-length":  # llhttp allows spaces before the colon
+                has_length = True
+            elif name.rstrip(" ") == "transfer-encoding":
+                is_chunked = value.rpartition(",")[2].strip(" \t").lower() == "chunked"
+        keeps_alive = self._parser.should_keep_alive()  # never without a length or chunks
         self.head = Head(
             status=status,
             headers=headers,
             encoding=_find_encoding(encoding) if encoding else None,
-            keeps_alive=status != _SWITCHING_PROTOCOLS and self._parser.should_keep_alive(),
-            ends_at_close=not is_chunked and "content-length" not in headers,
+            keeps_alive=keeps_alive and status != _SWITCHING_PROTOCOLS,
+            ends_at_close=not keeps_alive and not is_chunked and not has_length,
         )
 
     def on_message_complete(self) -> None:

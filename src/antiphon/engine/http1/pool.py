@@ -137,7 +137,7 @@ class ConnectionPool:
     async def close(self) -> None:
         """Close every connection, and wait until they are closed."""
         self._is_closed = True
-        self._addresses.close()
+        await self._addresses.close()
         if self._sweep_timer is not None:
             self._sweep_timer.cancel()
         self._idle.clear()

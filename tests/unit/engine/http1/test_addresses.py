@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from antiphon.engine.http1.addresses import KEPT_S, Addresses
+from antiphon.engine.http1.addresses import KEPT_S, MAX_KEPT, Addresses
+from antiphon.errors import ConnectionFailure
 from tests.simulation.virtual_loop import VirtualLoop
 
 FIRST = (socket.AF_INET6, socket.SOCK_STREAM, 6, "", ("::1", 80, 0, 0))
@@ -37,7 +38,7 @@ def simulate(scenario: Any) -> int:
     async def run() -> None:
         addresses = Addresses()
         await scenario(addresses)
-        addresses.close()
+        await addresses.close()
 
     try:
         loop.run_until_complete(run())
@@ -99,3 +100,24 @@ def test_a_lookup_without_a_request_ends_quietly() -> None:
             await asyncio.sleep(wait_s)
 
     assert simulate(scenario) == 2
+
+
+def test_a_request_that_waits_for_a_lookup_fails_when_all_are_ended() -> None:
+    async def scenario(addresses: Addresses) -> None:
+        waiting = asyncio.ensure_future(addresses.find("known.example", 80))
+        await asyncio.sleep(0.1)
+        await addresses.close()
+        with pytest.raises(ConnectionFailure, match="closing its connections"):
+            await waiting
+
+    assert simulate(scenario) == 1
+
+
+def test_the_oldest_of_many_names_is_forgotten() -> None:
+    async def scenario(addresses: Addresses) -> None:
+        ports = range(1, MAX_KEPT + 2)
+        await asyncio.gather(*(addresses.find("known.example", port) for port in ports))
+        await addresses.find("known.example", MAX_KEPT + 1)
+        await addresses.find("known.example", 1)
+
+    assert simulate(scenario) == MAX_KEPT + 2

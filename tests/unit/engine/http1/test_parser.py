@@ -123,6 +123,10 @@ def test_only_what_is_asked_for_is_decoded() -> None:
 
 
 def test_a_body_ends_with_its_connection_if_chunked_is_not_its_last_coding() -> None:
+    for line in (b"content-length : 5", b"Content-Length  :5"):  # llhttp reads a length here
+        head = read(OK + line + b"\r\n\r\n")[0].head
+        assert head is not None
+        assert not head.ends_at_close
     for coding, ends in ((b"chunked", False), (b"gzip, Chunked", False), (b"gzip", True)):
         head = read(OK + b"transfer-encoding: %b\r\n\r\n" % coding)[0].head
         assert head is not None
