@@ -86,7 +86,7 @@ redis: .venv/dev ## test processes that share a Redis (installs the Debian packa
 	@command -v redis-server >/dev/null || apt-get install -qq -y redis-server
 	ANTIPHON_REDIS=1 $(BIN)/pytest -q tests/unit/engine/shared tests/unit/observe/test_redis_counters.py $(ARGS)
 golden: .venv/dev ## rewrite the golden transcripts; review the diff like code
-	$(BIN)/pytest -q tests/golden --update-golden
+	$(BIN)/pytest -q tests/golden tests/unit/core/translation/test_mcp_transcripts.py --update-golden
 types: .venv/dev ## write src/antiphon/types.py: the typed dictionaries of requests, responses and events
 	$(BIN)/python -m tests.support.public_types
 	$(BIN)/ruff format --quiet src/antiphon/types.py

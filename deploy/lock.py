@@ -20,7 +20,7 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 LOCK = ROOT / "deploy" / "requirements.lock"
 PYTHON = "3.13"
-EXTRAS = ("postgres", "redis", "otel", "pdf")
+EXTRAS = ("postgres", "redis", "otel", "pdf", "mcp")
 ARCHITECTURES = ("x86_64", "aarch64")
 PLATFORMS = (*(f"manylinux_2_{minor}" for minor in range(36, 16, -1)), "manylinux2014")
 """Releases of glibc up to that of the image."""

@@ -19,7 +19,7 @@ from tests.support.tables import table
 
 # From the lowest to the highest: a module imports from its own layer or a lower one.
 LAYERS = """
-    errors config framing core dialects search providers stages store engine runs observe
+    errors config framing core dialects search mcp providers stages store engine runs observe
     server library cli
 """.split()
 PURE = {"errors", "framing", "core", "dialects", "stages"}
@@ -40,7 +40,7 @@ TYPE_ONLY = {("errors", "antiphon.core.faults.fault.ProviderFault")}
 # Packages of core, from the lowest to the highest: a package imports from itself or a lower one.
 CORE_PACKAGES = """
     lru items diagnostic faults deltas response request events client_profile tools stream history
-    capabilities filters structured_output freeform web_search compaction plan translation
+    capabilities filters structured_output freeform web_search mcp compaction plan translation
 """.split()
 
 IMPURE = set(

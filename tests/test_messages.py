@@ -41,6 +41,7 @@ NOT_OURS: dict[str, str] = {
     "cli/main.py: _make_parser: argparse.SUPPRESS": "leaves the argument out of the help",
     "cli/main.py: _report_error: line": "a line of an error: see the other sections",
     "cli/reload.py: run: line": "a line of an error of the gateway: see the other sections",
+    "core/plan/declare_mcp.py: add_servers: refusal": "a message of `mcp/policy.py`",
     "config/load.py: convert: text": "the decoder's text, in TOML's words",
     "config/source.py: raise_problems: '\\n'.join((each.message for each in found))": "the"
     " errors of the configuration, all of them",

@@ -21,7 +21,7 @@ from antiphon.config import parse_config
 from antiphon.dialects.dialect import DIALECTS
 from antiphon.engine.routing import make_router
 from antiphon.providers.registry import build_providers
-from tests.support.commands import PATIENCE_S, environment, on_terminal, serving
+from tests.support.commands import PATIENCE_S, environment, on_terminal, run, serving
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -179,3 +179,24 @@ def test_every_listed_command_has_help() -> None:
         with pytest.raises(SystemExit) as leaving, contextlib.redirect_stdout(io.StringIO()):
             main([*words, "--help"])
         assert leaving.value.code == 0
+
+
+# --- the first hour of a contributor --------------------------------------------------------------
+
+
+def test_the_commands_of_the_first_hour_exist() -> None:
+    page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    targets = re.findall(r"(?:`|^    )make ([a-z-]+)", page, re.MULTILINE)
+    assert {"check", "test", "clients", "golden"} <= {*targets}
+    assert [name for name in targets if f"\n{name}:" not in makefile] == []
+    paths = re.findall(r"(?:src|tests|docs)/[\w./-]*\w", page)
+    assert len(paths) > 10
+    assert [path for path in paths if not (ROOT / path).exists()] == []
+
+
+def test_a_recording_of_the_golden_cases_is_replayed(tmp_path: Path) -> None:
+    recording = sorted((ROOT / "tests" / "golden").rglob("upstream.*"))[0]
+    done = run(tmp_path, "replay", str(recording))
+    assert done.returncode == 0, done.stderr.decode()
+    assert b'"type":"response.completed"' in done.stdout

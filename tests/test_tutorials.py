@@ -10,7 +10,7 @@ import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
-from urllib.error import HTTPError
+from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
 import pytest
@@ -68,6 +68,8 @@ def test_the_commands_of_the_readme_run(tmp_path: Path) -> None:
     with provider() as address, reader(tmp_path, address) as reading:
         reading.follow(Block("sh", block))
         assert reading.gateway is not None
+    with pytest.raises(URLError):  # nothing is left running
+        urlopen(f"{reading.base_url}/health", timeout=PATIENCE_S)
 
 
 @pytest.mark.parametrize(

@@ -79,6 +79,8 @@ _CALLS = (
     weather("Ulm", 12.5, "rain"),
     Call("get_weather", '{ "at": 7.50,"city":  "Z\\u00fcrich" }', "fog"),  # as some models write
 )
+GENERATED_TOKENS = (9, 5)
+"""The tokens of input and output that every generated stream counts."""
 FIRST_STATE = 1000
 """State of a provider holds this number and that of its call; the state of turn 1 is another."""
 

@@ -278,7 +278,8 @@ def _text_of(response: dict[str, Any]) -> str:
 
 def _list_texts(response: dict[str, Any]) -> Iterator[str]:
     messages = (item for item in response["output"] if item["type"] == "message")
-    return (part.get("text", "") for item in messages for part in item["content"])
+    parts = (part for item in messages for part in item["content"])
+    return (part.get("text") or part.get("refusal") or "" for part in parts)
 
 
 def has_arrived(call: UpstreamCall, exchange: Exchange) -> bool:

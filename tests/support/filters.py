@@ -27,6 +27,9 @@ class DrivenFilter:
     def searches(self) -> tuple[Any, ...]:
         return self.wish.calls if isinstance(self.wish, CallWish) else ()
 
+    def open(self) -> list[Delta]:
+        return self._end(self._subject.open())
+
     def feed(self, delta: Delta) -> list[Delta]:
         return self._subject.feed(delta)
 

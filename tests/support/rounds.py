@@ -14,6 +14,7 @@ import pytest
 
 from antiphon.config import (
     AttemptConfig,
+    McpConfig,
     ModelConfig,
     ProviderConfig,
     SearchConfig,
@@ -187,6 +188,7 @@ async def rounds_gateway(
     model: ModelConfig | None = None,
     spare_model: ModelConfig | None = None,
     payloads: bool = False,
+    mcp: McpConfig | None = None,
     **server: Any,
 ) -> AsyncIterator[RoundsGateway]:
     """`engine` is the script of a search engine; without it, search results are recorded. Without
@@ -216,6 +218,7 @@ async def rounds_gateway(
             fallbacks={"up/m": ["spare/m"]} if fallback else {},
             attempts=attempts,
             search=await _search(stack, tmp_path, engine),
+            mcp=mcp or McpConfig(),
             trace=TraceConfig(path=str(tmp_path / "trace.db"), payloads=payloads),
         )
         gateway = await stack.enter_async_context(running(config, clock.runtime()))

@@ -248,7 +248,8 @@ class Reader:
                 self._printed += self.run(command)
 
     def start_gateway(self, command: str = "antiphon serve") -> None:
-        opened = on_terminal(self.home, command, command=("sh", "-c"), **self._variables)
+        started = f"exec {command}"  # the gateway is the process that is ended afterwards
+        opened = on_terminal(self.home, started, command=("sh", "-c"), **self._variables)
         self.gateway = self._stack.enter_context(opened)
         self.gateway.wait_for("Press Ctrl-C to stop.")
 

@@ -1,4 +1,4 @@
-"""`antiphon check`: validate the configuration; with `--live`, test every provider."""
+"""`antiphon check`: validate the configuration; with `--live`, test providers and MCP servers."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from msgspec import Struct
 from rich.console import Console
 from rich.text import Text
 
+from antiphon.cli.check_mcp import ServerResult, describe_mcp, list_servers, print_servers
 from antiphon.cli.load_config import (
     add_config_option,
     find_config_path,
@@ -45,25 +46,25 @@ _DAY_S = 24 * 3600
 _EPILOG = """\
 examples:
   antiphon check                        validate the configuration file
-  antiphon check --live                 also send a small request to each provider
+  antiphon check --live                 also test each provider and each MCP server
   antiphon check --live | jq 'select(.ok == false)'
 
-Exit status: 0 if everything is valid, 1 if not, or if a provider failed.
+Exit status: 0 if everything is valid, 1 if not, or if a provider or an MCP server failed.
 """
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "Validate the configuration and show the resulting providers, aliases and settings.\n"
-        "With --live, send a small request to each provider. Tables on a terminal, JSON lines in\n"
-        "a pipe."
+        "With --live, send a small request to each provider, and list the tools of each MCP\n"
+        "server. Tables on a terminal, JSON lines in a pipe."
     )
     parser.epilog = _EPILOG
     add_config_option(parser)
     parser.add_argument(
         "--live",
         action="store_true",
-        help="send each provider a request for a few tokens (may be billed)",
+        help="send each provider a request for a few tokens (may be billed), list MCP tools",
     )
     parser.set_defaults(run=run)
 
@@ -80,6 +81,18 @@ class CheckedConfig(Struct, frozen=True):
     """Variables of the environment with an API key that is not used, and why."""
 
 
+class LiveResults(Struct, frozen=True):
+    """Results of `--live`."""
+
+    providers: Sequence[ProbeResult] = ()
+    servers: Sequence[ServerResult] = ()
+
+    @property
+    def has_failure(self) -> bool:
+        is_down = any(each.ok is False for each in self.providers)
+        return is_down or not all(each.ok for each in self.servers)
+
+
 def run(args: argparse.Namespace) -> int:
     try:
         checked = _check_config(args.config)
@@ -87,12 +100,12 @@ def run(args: argparse.Namespace) -> int:
         return _report_problems([error.message])
     if checked.problems:
         return _report_problems(checked.problems)
-    results = _probe_providers(checked) if args.live else []
+    live = _test(checked) if args.live else LiveResults()
     if is_terminal():
-        _print_report(checked, results)
+        _print_report(checked, live)
     else:
-        write_json_lines(_make_documents(checked, results))
-    return 1 if any(result.ok is False for result in results) else 0
+        write_json_lines(_make_documents(checked, live))
+    return 1 if live.has_failure else 0
 
 
 def _report_problems(problems: Sequence[str]) -> int:
@@ -132,20 +145,22 @@ def _find_warnings(config: Config, providers: Mapping[str, Provider]) -> Iterato
             yield config.error_at(path, problem).message
 
 
-def _probe_providers(checked: CheckedConfig) -> list[ProbeResult]:
-    probing = probe_providers(checked.config, os.environ, checked.providers)
+def _test(checked: CheckedConfig) -> LiveResults:
     if not is_terminal():
-        return asyncio.run(probing)
+        return asyncio.run(_test_all(checked))
     with make_console(stderr=True).status(f"testing {len(checked.providers)} providers …"):
-        return asyncio.run(probing)
+        return asyncio.run(_test_all(checked))
+
+
+async def _test_all(checked: CheckedConfig) -> LiveResults:
+    providers = await probe_providers(checked.config, os.environ, checked.providers)
+    return LiveResults(providers, await list_servers(checked.config))
 
 
 # JSON lines
 
 
-def _make_documents(
-    checked: CheckedConfig, results: Sequence[ProbeResult]
-) -> Iterable[dict[str, Any]]:
+def _make_documents(checked: CheckedConfig, live: LiveResults) -> Iterable[dict[str, Any]]:
     config = checked.config
     yield {"check": "config", "ok": True, "file": str(checked.path) if checked.path else None}
     for warning in checked.warnings:
@@ -158,8 +173,10 @@ def _make_documents(
         yield {"check": "alias", "name": alias, "target": target}
     for name, value in _describe_settings(config):
         yield {"check": name.replace(" ", "_"), "value": value}
-    for result in results:
+    for result in live.providers:
         yield {"check": "live", **msgspec.to_builtins(result)}
+    for server in live.servers:
+        yield {"check": "live_mcp", **msgspec.to_builtins(server)}
 
 
 def _describe_provider(provider: Provider) -> dict[str, Any]:
@@ -185,13 +202,14 @@ def _describe_settings(config: Config) -> list[tuple[str, str]]:
         ("stored responses", describe_owners(config)),
         ("trace", f"{resolve_trace_path(config)}, {payloads}" if trace.enabled else "off"),
         ("log", f"{log.level}, {log.format}"),
+        ("mcp", describe_mcp(config)),
     ]
 
 
 # Tables
 
 
-def _print_report(checked: CheckedConfig, results: Sequence[ProbeResult]) -> None:
+def _print_report(checked: CheckedConfig, live: LiveResults) -> None:
     console = make_console()
     source = checked.path or "no configuration file; API keys in the environment enable providers"
     console.print(Text.assemble(("✓ ", "bold green"), str(source)), soft_wrap=True)
@@ -208,8 +226,10 @@ def _print_report(checked: CheckedConfig, results: Sequence[ProbeResult]) -> Non
         console.print(aliases)
     for name, value in _describe_settings(checked.config):
         console.print(Text.assemble((f" {name:<18}", "dim"), value), soft_wrap=True)
-    if results:
-        _print_results(console, results)
+    if live.providers:
+        _print_results(console, live.providers)
+    if live.servers:
+        print_servers(console, live.servers)
 
 
 def _print_providers(console: Console, checked: CheckedConfig) -> None:

@@ -279,6 +279,50 @@ class SearchConfig(Struct, frozen=True, kw_only=True):
     __repr__ = _hide_values
 
 
+class McpServerConfig(Struct, frozen=True, kw_only=True):
+    """An MCP server that clients use by its name, without knowing its URL and headers."""
+
+    url: Address = ""
+    headers: dict[str, Secret] = field(default_factory=dict)
+    """Headers of every request to the server, such as its key. A client's header of the same name
+    is left out."""
+    require_approval: Literal["always", "never"] | None = None
+    """As in [mcp], for requests that do not say; by default as there."""
+
+    __repr__ = _hide_values
+
+
+class McpConfig(Struct, frozen=True, kw_only=True):
+    """MCP servers that the gateway calls for models. Nothing is called without a server here."""
+
+    servers: dict[str, McpServerConfig] = field(default_factory=dict)
+    """By the `server_label` of requests."""
+    allow: list[Annotated[str, Meta(min_length=1)]] = field(default_factory=list)
+    """URLs that requests may bring as `server_url`: one of these, or a path below it."""
+    require_approval: Literal["always", "never"] = "always"
+    """Whether calls need an approval in requests that do not say."""
+    connect_timeout_s: Seconds = 10.0
+    """Seconds to open a session with a server."""
+    idle_timeout_s: Seconds = 60.0
+    """Seconds without a result or a report of progress."""
+    call_timeout_s: Seconds = 300.0
+    """Seconds for one call in total, progress or not; also for one list of tools."""
+    max_result_bytes: Count = 1024 * 1024
+    """Bytes of text and images of one result."""
+    max_result_parts: Count = 64
+    """Texts, images and resources of one result."""
+    max_tools: Count = 128
+    """Tools of one server."""
+    max_list_bytes: Count = 1024 * 1024
+    """Bytes of the tools of one server, as JSON."""
+    list_ttl_s: Seconds = 300.0
+    """Seconds for which the tools of a server are remembered."""
+
+    @property
+    def enabled(self) -> bool:
+        return bool(self.servers or self.allow)
+
+
 class VisionConfig(Struct, frozen=True, kw_only=True):
     """The model that describes images for models without image input."""
 
@@ -374,6 +418,7 @@ class Config(Struct, frozen=True, kw_only=True):
     trace: TraceConfig = TraceConfig()
     capsule: CapsuleConfig = CapsuleConfig()
     search: SearchConfig = SearchConfig()
+    mcp: McpConfig = McpConfig()
     vision: VisionConfig = VisionConfig()
     compaction: CompactionConfig = CompactionConfig()
     discovery: DiscoveryConfig = DiscoveryConfig()

@@ -104,6 +104,8 @@ class RawItemStarted(Struct, frozen=True, tag=True):
 
     number: int
     document: Document
+    held: bool = False
+    """The gateway itself ends it, after the round that it began in."""
 
 
 class RawItemEvent(Struct, frozen=True, tag=True):

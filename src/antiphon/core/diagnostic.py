@@ -60,6 +60,8 @@ class Code(StrEnum):
     USAGE_ESTIMATED = "usage.estimated"
     SEARCH_LIMITED = "search.limited"
     SEARCH_FAILED = "search.failed"
+    MCP_LIMITED = "mcp.limited"
+    MCP_RESULT_CUT = "mcp.result_cut"
     DIAGNOSTICS_OMITTED = "diagnostics.omitted"
     CONTEXT_NOT_COMPACTED = "context.not_compacted"
     CLIENT_REFUSAL_AS_TEXT = "client.refusal_as_text"

@@ -8,7 +8,7 @@ response that is read. Only the run decides when the next call is made.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import ExitStack
 from functools import partial
 from typing import Protocol, TypeVar
@@ -17,6 +17,7 @@ from antiphon.core.diagnostic import Diagnostic
 from antiphon.core.events import Event
 from antiphon.core.faults.fault import ProviderFault, timeout_fault
 from antiphon.core.faults.kinds import FaultKind
+from antiphon.core.items import Document
 from antiphon.core.plan.next_round import FinishedRound
 from antiphon.core.plan.plan import Outbound, Plan
 from antiphon.core.translation.next_step import Round
@@ -286,6 +287,13 @@ class Attempts:
         self.plan = await self._compute(plan)
         return None
 
+    async def _use_items(self, items: Sequence[Document]) -> None:
+        """Plan the first request again, with output items at its end; raises `InvalidRequest`."""
+        planner = self._encoding.planner.continue_with(items)
+        self._encoding.use_planner(planner)
+        self.plan = await self._compute(partial(self._encoding.plan, self.chosen.target))
+        self._policy.keep_targets(self._encoding.can_serve)
+
     async def _compute(self, function: Callable[[], _T]) -> _T:
         """Call a function; in the worker thread if the request is large."""
         return await self._services.worker.run(function) if self.plan.is_large else function()
@@ -349,7 +357,17 @@ class Attempts:
         if usable is not self.chosen:
             self._take(usable)
 
-    def next_round(self, wanted: Round) -> None:
+    async def begin_round(self, wanted: Round, *, is_first: bool) -> None:
+        """Plan a round that needs a request: a further one, or the first one after calls of the
+        gateway (`is_first`). Raises `InvalidRequest` if that cannot be planned with their outcome.
+        """
+        if is_first:
+            await self._use_items(wanted.items)
+        else:
+            self._trace.begin_round()
+            self._next_round(wanted)
+
+    def _next_round(self, wanted: Round) -> None:
         """Take the target and key of a further round, whose request has the rounds before it."""
         self._encoding.add_round(FinishedRound(wanted.items, wanted.follow_up))
         can_take_over = partial(self._encoding.can_take_over, plan=self.plan)

@@ -26,6 +26,7 @@ from antiphon.engine.rejections import (
 )
 from antiphon.engine.retry import Change
 from antiphon.engine.routing import Target
+from antiphon.errors import InvalidRequest
 
 
 class RejectedPart(NamedTuple):
@@ -91,6 +92,14 @@ class RequestEncoding:
     def can_take_over(self, target: Target, plan: Plan) -> bool:
         """Whether a target can continue an answer that was begun with this plan."""
         return can_take_over(self.plan(target), begun=plan)
+
+    def can_serve(self, target: Target) -> bool:
+        """Whether the request can be planned for a target."""
+        try:
+            self.plan(target)
+        except InvalidRequest:
+            return False
+        return True
 
     def find_rejected(
         self, target: Target, fault: ProviderFault, outbound: Outbound, *, is_last: bool = False

@@ -15,6 +15,7 @@ from antiphon.core.diagnostic import Diagnostic
 from antiphon.core.events import Completed, Event, Incomplete
 from antiphon.core.faults.fault import ProviderFault, internal_fault
 from antiphon.core.faults.kinds import FaultKind
+from antiphon.core.mcp.credentials import without_credentials
 from antiphon.core.plan.plan import Plan
 from antiphon.core.response import ResponseUsage
 from antiphon.core.stream.finish import FINISH_REASONS
@@ -260,7 +261,8 @@ class RunOutput:
             padding=services.runtime.new_nonce if options.get("include_obfuscation") else None,
         )
         if self._trace.payloads is not None:
-            self._trace.payloads.request.feed(msgspec.json.encode(prepared.request.raw))
+            document = without_credentials(prepared.request.raw)
+            self._trace.payloads.request.feed(msgspec.json.encode(document))
 
     # Facts
 

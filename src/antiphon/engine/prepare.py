@@ -187,7 +187,9 @@ class Preparer:
             descriptions=await self._read_images(items, targets),
             file_texts=await self._read_files(items, targets),
             hosted_tools=HostedToolPolicy(
-                services.compatibility.hosted_tools, caller.profile.optional_tools
+                services.compatibility.hosted_tools,
+                caller.profile.optional_tools,
+                services.mcp,
             ),
             rejected=self._rejected_modes(targets),
             task=task,
@@ -237,18 +239,29 @@ def _takes_pdfs(target: Target) -> bool:
     return "file" in capabilities.inputs and capabilities.media.accepts_file_url("", ".pdf")
 
 
+_OTHER_MCP_CALLER = (
+    "the gateway calls MCP servers for one of the two models, and the provider for the other"
+)
+
+
 def _plan_all(
     planner: Planner, targets: Sequence[Target]
 ) -> tuple[list[tuple[Target, Plan]], list[tuple[Target, str]]]:
     """Plan the request for each target; return those that can serve it, and the fallbacks that
     cannot, with the reason. Raises `InvalidRequest` if the first one cannot."""
     first, *fallbacks = targets
-    planned = [(first, planner.plan(first))]
+    first_plan = planner.plan(first)
+    planned = [(first, first_plan)]
     skipped: list[tuple[Target, str]] = []
     for target in fallbacks:
         try:
-            planned.append((target, planner.plan(target)))
+            plan = planner.plan(target)
         except InvalidRequest as error:
             reason = f"it cannot serve this request: {error.param} ({error.wire_code})"
             skipped.append((target, reason))
+            continue
+        if (plan.mcp is None) == (first_plan.mcp is None):
+            planned.append((target, plan))
+        else:
+            skipped.append((target, _OTHER_MCP_CALLER))
     return planned, skipped

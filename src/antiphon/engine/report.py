@@ -52,6 +52,21 @@ class AttemptReport(Struct, frozen=True, kw_only=True):
     span_id: int = 0
 
 
+class ServerCallReport(Struct, frozen=True, kw_only=True):
+    """One call of an MCP server: a list of its tools, or a call of one."""
+
+    server: str
+    """The label of the server."""
+    tool: str | None = None
+    """None: a list of the server's tools."""
+    item_id: str
+    error: str | None = None
+    """The type of the error; None: there was none."""
+    result_bytes: int = 0
+    """Size of the result of a tool; of a list, the number of tools."""
+    duration_ms: float = 0.0
+
+
 class RunReport(Struct, frozen=True, kw_only=True):
     """What happened in a run."""
 
@@ -76,6 +91,8 @@ class RunReport(Struct, frozen=True, kw_only=True):
     """In billionths of a US dollar; None: tokens were used, and their price is unknown."""
     events: int = 0
     attempts: Sequence[AttemptReport] = ()
+    server_calls: Sequence[ServerCallReport] = ()
+    """Calls of MCP servers, in the order of their ends."""
     rounds: Sequence[float] = (0.0,)
     """When each round began, in milliseconds since the run began."""
     upstream_latency_ms: float | None = None

@@ -114,19 +114,25 @@ class RetryPolicy:
         """Send a further round to the same target, with a new budget.
 
         From here on, only targets that understand the answer so far remain as fallbacks."""
-        after = self._position + 1
-        remaining: list[Target] = []
-        for target in self.targets[after:]:
-            if can_take_over(target):
-                remaining.append(target)
-            else:
-                self.on_skip(target, "it cannot continue an answer that another model began")
-        self.targets = [*self.targets[:after], *remaining]
+        self.keep_targets(can_take_over, "it cannot continue an answer that another model began")
         self._earlier_rounds, self._same_target = self._number, 0
         self._tried_keys.clear()
         self._began = self.clock()
         following = NextAttempt(self._number + 1, attempt.target, attempt.key)
         return self._chosen(self.with_usable_key(following))
+
+    def keep_targets(
+        self, is_usable: Callable[[Target], bool], reason: str = "it cannot serve this request"
+    ) -> None:
+        """Keep only those fallbacks that can be used from now on."""
+        after = self._position + 1
+        remaining: list[Target] = []
+        for target in self.targets[after:]:
+            if is_usable(target):
+                remaining.append(target)
+            else:
+                self.on_skip(target, reason)
+        self.targets = [*self.targets[:after], *remaining]
 
     def after(
         self,
@@ -228,12 +234,16 @@ class RetryPolicy:
 
     def _next_target(self, fault: ProviderFault) -> NextAttempt | None:
         """Fall back to the next target; after a context overflow, only to a larger window."""
-        window = self._context_window() if fault.type is FaultType.context_length else None
+        window = (
+            _window(self.targets[self._position])
+            if fault.type is FaultType.context_length
+            else None
+        )
         while self._has_next():
             self._position += 1
             self._same_target = 0
             self._tried_keys.clear()
-            if window is not None and self._context_window() <= window:
+            if window is not None and _window(self.targets[self._position]) <= window:
                 self.on_skip(self.targets[self._position], "its context window is not larger")
                 continue
             if (attempt := self._current_target()) is not None:
@@ -252,9 +262,6 @@ class RetryPolicy:
     def _has_next(self) -> bool:
         return self._position + 1 < len(self.targets)
 
-    def _context_window(self) -> int:
-        return self.targets[self._position].capabilities.context_window or 0
-
     def _backoff_s(self, fault: ProviderFault) -> float:
         grown = self.config.backoff_s * float(2 ** (self._same_target - 1))
         spread = min(grown, self.config.max_backoff_s) * (0.5 + self.random() / 2)
@@ -267,3 +274,7 @@ class RetryPolicy:
     def _is_over_budget(self, delay_s: float = 0.0) -> bool:
         call_at = self.clock() + delay_s
         return call_at - self._began > self.config.max_s or call_at > self._last_call_at
+
+
+def _window(target: Target) -> int:
+    return target.capabilities.context_window or 0

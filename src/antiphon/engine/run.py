@@ -31,19 +31,28 @@ from antiphon.core.events import TERMINAL_TYPES, Created, Event, Failed, InProgr
 from antiphon.core.faults.fault import FaultType, ProviderFault, protocol_fault, timeout_fault
 from antiphon.core.filters.gateway_call import GatewayCall
 from antiphon.core.items import Item, Message, OutputText
+from antiphon.core.mcp.items import LIST
 from antiphon.core.plan.plan import Plan
 from antiphon.core.response import Response
 from antiphon.core.stream.finish import CANCELLED
 from antiphon.core.stream.source import Source
+from antiphon.core.translation.filters import make_filters
 from antiphon.core.translation.next_step import READING, Calls, Round
-from antiphon.core.translation.translation import Translation, is_blocked, make_translation
+from antiphon.core.translation.translation import (
+    Replanned,
+    Translation,
+    is_blocked,
+    make_translation,
+)
 from antiphon.dialects.responses.create_response import report_settings
 from antiphon.engine.attempts import Attempts
+from antiphon.engine.mcp_calls import McpCalls
 from antiphon.engine.output import RunOutput
 from antiphon.engine.routing import Target
 from antiphon.engine.services import Prepared, Services, make_describe
+from antiphon.engine.tracing import RunTrace
 from antiphon.engine.turns import SaveTurn
-from antiphon.errors import UpstreamError
+from antiphon.errors import InvalidRequest, UpstreamError
 from antiphon.stages.stage import failed, terminal
 
 _T = TypeVar("_T")
@@ -56,6 +65,9 @@ raises `LimitExceeded`."""
 MakeCall: TypeAlias = Callable[[Any], Awaitable[object]]
 """Makes a call of one kind, and returns its outcome."""
 
+Release: TypeAlias = Callable[[], Awaitable[None]]
+
+_CANCELLING_S = 1.0
 _BETWEEN_ROUNDS = (Calls, Round)
 
 
@@ -93,7 +105,7 @@ class Run:
         self._output = RunOutput(services, prepared, self._trace, self._attempts, save)
         self._translation = translate(services, prepared, prepared.targets[0], prepared.first_plan)
         """Made anew for each attempt of the first round; the same one goes on in later rounds."""
-        self._calls = GatewayCalls(services.search)
+        self._calls = make_gateway_calls(services, prepared, self._trace)
 
     @property
     def diagnostics(self) -> tuple[Diagnostic, ...]:
@@ -141,6 +153,7 @@ class Run:
         try:
             with self._held:
                 self._output.close(self._translation)
+            await self._calls.release()
         except Exception as error:  # the response is over: only the log can report it
             self._output.log.report_bug(error, self._translation)
 
@@ -162,7 +175,10 @@ class Run:
         """Call the provider and wait for its first output; raises `UpstreamError`."""
         self._attempts.set_deadline(lambda: self.stop(timeout_fault("total")), self._held)
         await self._compact_context()
-        await self._open_round(whole=False)
+        if self._translation.opens_with_calls:
+            self._output.unread.extend(self._translation.open_calls())
+        else:
+            await self._open_round(whole=False)
 
     def start(self) -> list[Event]:
         """Begin before the provider's first output: the client must not wait longer."""
@@ -211,13 +227,20 @@ class Run:
     async def response(self) -> Response:
         """Return the finished response; raises `UpstreamError`."""
         await self._compact_context()
-        await self._open_round(whole=True)
         translation = self._translation
-        events = self._output.take_unread()
+        if translation.opens_with_calls:
+            events = translation.open_calls()
+        else:
+            await self._open_round(whole=True)
+            translation = self._translation
+            events = self._output.take_unread()
         if isinstance(translation.next, _BETWEEN_ROUNDS):  # the first round had its own limit
             self._attempts.set_deadline(lambda: self.stop(timeout_fault("total")), self._held)
         while isinstance(translation.next, _BETWEEN_ROUNDS):
             events += await self._continue(whole=True)
+        fault = fault_of_opening(translation)
+        if fault is not None:
+            raise self._output.opening_failed(fault)
         ending = terminal(await self._output.release(events, translation))
         assert ending is not None
         return ending.response
@@ -314,7 +337,10 @@ class Run:
         self._output.begin_attempt(plan)
         target = self._attempts.chosen.target
         if self._translation.rounds:
-            self._translation.read_from(make_source(self._services, self.prepared, target))
+            source = make_source(self._services, self.prepared, target)
+            is_first = is_first_request(self._translation)
+            replanned = replan(self._services, self.prepared, plan) if is_first else None
+            self._translation.read_from(source, replanned)
             return
         self._translation = translate(self._services, self.prepared, target, plan)
         if self._output.event_count:  # the client has the first events already
@@ -332,10 +358,14 @@ class Run:
                 return translation.fail(stopped) if stopped else translation.settle_call(found)
             if isinstance(wanted, Round):
                 translation.begin_round()
-                self._trace.begin_round()
-                self._attempts.next_round(wanted)
+                is_first = is_first_request(translation)
+                await self._attempts.begin_round(wanted, is_first=is_first)
                 self._restart(self._attempts.plan)
                 await self._open_round(whole=whole)
+        except InvalidRequest as error:  # with the tools of a server it cannot be served
+            if whole:
+                raise
+            return translation.fail(error.message)
         except UpstreamError as error:  # no attempt could avoid it
             return translation.give_up_round(error.fault)
         except Exception as error:  # a bug is no reason to leave a client without an end
@@ -359,6 +389,22 @@ def translate(services: Services, prepared: Prepared, target: Target, plan: Plan
         limits=services.limits,
         reminders=services.attempts.reminders,
     )
+
+
+def is_first_request(translation: Translation) -> bool:
+    """Whether the round that has begun is the first one after calls of the gateway."""
+    return translation.opens_with_calls and translation.rounds == 1
+
+
+def replan(services: Services, prepared: Prepared, plan: Plan) -> Replanned:
+    """Make what the output of the first request is read with, whose plan was made again."""
+    filters = make_filters(
+        plan,
+        prepared.caller.profile,
+        services.runtime.new_id,
+        reminders=services.attempts.reminders,
+    )
+    return Replanned(plan.identities, filters)
 
 
 def make_source(services: Services, prepared: Prepared, target: Target) -> Source:
@@ -412,6 +458,20 @@ def fault_of_whole_round(
     return fault
 
 
+def fault_of_opening(translation: Translation) -> ProviderFault | None:
+    """Return why a whole response failed before the model had any output, if nothing was done for
+    it but to list tools: such a request can be sent again."""
+    machine = translation.machine
+    if not translation.opens_with_calls or machine.fault is None:
+        return None
+    lists = (each for each in machine.snapshot.output if not _is_list(each))
+    return None if any(lists) else machine.fault
+
+
+def _is_list(item: Item) -> bool:
+    return isinstance(item, dict) and item["type"] == LIST
+
+
 def _is_blank(item: Item) -> bool:
     """Whether an item is the empty message that a whole response without text has."""
     return isinstance(item, Message) and item.content in ((), (OutputText(),))
@@ -423,8 +483,10 @@ def _is_blank(item: Item) -> bool:
 class GatewayCalls:
     """The calls of one response: started together, reported in order."""
 
-    def __init__(self, make: MakeCall) -> None:
+    def __init__(self, make: MakeCall, release: Release | None = None) -> None:
+        """`release` closes what the calls have used."""
         self._make = make
+        self._release = release
         self._tasks: dict[str, asyncio.Future[object]] = {}
         self._is_closed = False
 
@@ -446,3 +508,23 @@ class GatewayCalls:
         self._is_closed = True
         for task in self._tasks.values():
             task.cancel()
+
+    async def release(self) -> None:
+        """Close the connections that the calls have used, once those that were cancelled know it:
+        a server is told that its result is not wanted any more."""
+        if self._release is None:
+            return
+        if self._tasks:
+            await asyncio.wait(self._tasks.values(), timeout=_CANCELLING_S)
+        await self._release()
+
+
+def make_gateway_calls(services: Services, prepared: Prepared, trace: RunTrace) -> GatewayCalls:
+    """Make what makes the calls of a response: searches, and calls of the servers it names."""
+    search: MakeCall = services.search
+    if prepared.first_plan.mcp is None or services.mcp is None:
+        return GatewayCalls(search)
+    calls = McpCalls(
+        services.mcp.open_sessions, search, services.runtime.monotonic, trace.add_server_call
+    )
+    return GatewayCalls(calls.make, calls.close)

@@ -17,6 +17,8 @@ from antiphon.core.diagnostic import Diagnostic
 from antiphon.core.faults.fault import ProviderFault
 from antiphon.core.faults.messages import negotiate_locale
 from antiphon.core.history.capsule import Sealer, Unseal
+from antiphon.core.mcp.toolset import McpRules
+from antiphon.core.mcp.values import McpSessions
 from antiphon.core.plan.plan import Plan
 from antiphon.core.plan.planner import Planner
 from antiphon.core.request import Request
@@ -38,6 +40,14 @@ from antiphon.stages.trace import ClientFormat
 from antiphon.store.redact import Redactor
 from antiphon.store.store import Store, Turn
 from antiphon.store.turn import encode_response
+
+
+class McpClient(McpRules, Protocol):
+    """The client of MCP servers, as one configuration has it."""
+
+    def open_sessions(self) -> McpSessions:
+        """Make the connections of one response; they are opened on first use."""
+
 
 MakeSearch: TypeAlias = Callable[[SearchCall], Awaitable[SearchOutcome]]
 """Never raises: a search that fails is an outcome, too."""
@@ -94,6 +104,8 @@ class Services:
     sealer: Sealer
     health: HealthRegistry
     search: MakeSearch = find_nothing
+    mcp: McpClient | None = None
+    """The client of MCP servers; None: the gateway calls none."""
     attempts: AttemptConfig = field(default_factory=AttemptConfig)
     compatibility: CompatibilityConfig = field(default_factory=CompatibilityConfig)
     compaction_model: str = ""

@@ -16,7 +16,12 @@ from antiphon.core.plan.plan import Outbound
 from antiphon.core.response import ResponseUsage
 from antiphon.engine.accounting import DOLLAR, Accounting, TraceHeaders, compute_cost
 from antiphon.engine.fault_report import FaultReport
-from antiphon.engine.report import AttemptReport, RunReport, find_serving_attempt
+from antiphon.engine.report import (
+    AttemptReport,
+    RunReport,
+    ServerCallReport,
+    find_serving_attempt,
+)
 from antiphon.engine.routing import Target
 from antiphon.engine.runtime import Runtime
 from antiphon.stages.trace import ClientFormat, Payloads, PayloadTraceStage, TraceStage
@@ -28,6 +33,7 @@ from antiphon.store.trace.rows import (
     TraceFinish,
     TraceRequest,
     TraceRow,
+    TraceServerCall,
     TraceSkip,
     TraceStream,
     TraceUsage,
@@ -85,6 +91,16 @@ class Stopwatch:
         return (self._clock() - self._began) * 1000
 
 
+class _RunProgress:
+    """What a run has done so far."""
+
+    def __init__(self) -> None:
+        self.attempts: list[AttemptReport] = []
+        self.rounds = [0.0]
+        """When each round began."""
+        self.server_calls: list[ServerCallReport] = []
+
+
 class RunTrace:
     """Everything one run records: its request row in `begin`, its outcome in `finish`. Inert until
     `start_clock`."""
@@ -116,8 +132,7 @@ class RunTrace:
             if keep
             else TraceStage()
         )
-        self._attempts: list[AttemptReport] = []
-        self._rounds = [0.0]
+        self._progress = _RunProgress()
         new_context = self._accounting.new_context
         self.context = None if new_context is None else new_context(headers)
         self._has_ended = False
@@ -143,9 +158,9 @@ class RunTrace:
         """Record an attempt that failed, or whose output has begun."""
         span_id = 0 if self.context is None else self.context.end_attempt()
         report = structs.replace(
-            attempt, at_ms=self.elapsed_ms(), round=len(self._rounds) - 1, span_id=span_id
+            attempt, at_ms=self.elapsed_ms(), round=len(self._progress.rounds) - 1, span_id=span_id
         )
-        self._attempts.append(report)
+        self._progress.attempts.append(report)
         self._tracer.record(
             TraceAttempt(
                 request_id=self.facts["request_id"],
@@ -181,14 +196,29 @@ class RunTrace:
         if self.payloads is None:
             return
         taken = self.payloads.raw.rewind()
-        if taken.blob and self._attempts:
-            self.payloads.failed[self._attempts[-1].number] = taken
+        if taken.blob and self._progress.attempts:
+            self.payloads.failed[self._progress.attempts[-1].number] = taken
+
+    def add_server_call(self, call: ServerCallReport) -> None:
+        """Record a call of an MCP server that has ended."""
+        self._progress.server_calls.append(call)
+        self._tracer.record(
+            TraceServerCall(
+                request_id=self.facts["request_id"],
+                server=call.server,
+                tool=call.tool,
+                item_id=call.item_id,
+                error=call.error,
+                result_bytes=call.result_bytes,
+                duration_ms=round(call.duration_ms),
+            )
+        )
 
     def begin_round(self) -> None:
         """Keep what the provider sent so far; a further round begins."""
         if self.payloads is not None:
             self.payloads.raw.keep()
-        self._rounds.append(self.elapsed_ms())
+        self._progress.rounds.append(self.elapsed_ms())
 
     def skip_target(self, target: Target, reason: str) -> None:
         """Record a target that was not tried."""
@@ -245,7 +275,7 @@ class RunTrace:
         payloads = self.payloads
         if payloads is None or not isinstance(self.transformed, PayloadTraceStage):
             return
-        if self._attempts and self._attempts[-1].fault_type is not None:
+        if self._progress.attempts and self._progress.attempts[-1].fault_type is not None:
             self.rewind()
         self._record_stream("request", payloads.request.blob, payloads.request.offsets)
         self._record_stream("outbound", payloads.outbound.blob, payloads.outbound.offsets)
@@ -310,8 +340,8 @@ class RunTrace:
 
     def _report(self, status: str, usage: ResponseUsage | None, end: RunEnd) -> RunReport:
         facts = self.facts
-        served = find_serving_attempt(self._attempts)
-        successes = (each.at_ms for each in self._attempts if each.fault_type is None)
+        served = find_serving_attempt(self._progress.attempts)
+        successes = (each.at_ms for each in self._progress.attempts if each.fault_type is None)
         return RunReport(
             request_id=facts["request_id"],
             received_at_ms=self._began_ms,
@@ -330,8 +360,9 @@ class RunTrace:
             requested_model=facts["model"],
             duration_ms=self.elapsed_ms(),
             events=self.transformed.event_count,
-            attempts=self._attempts,
-            rounds=self._rounds,
+            attempts=self._progress.attempts,
+            rounds=self._progress.rounds,
+            server_calls=self._progress.server_calls,
             upstream_latency_ms=end.upstream_latency_ms,
             load_ms=self._load_ms,
             save_ms=end.save_ms,

@@ -115,6 +115,16 @@ class DurationHistograms:
             _STORE_S,
             "operation",
         )
+        self._servers = LabelValues()
+        self._server_calls = _histogram(
+            registry,
+            "mcp_call_seconds",
+            "Calls of MCP servers, by their error.",
+            _LATENCY_S,
+            "server",
+            "operation",
+            "error",
+        )
 
     def observe(self, target: tuple[str, str], requests: Sequence[RunReport]) -> None:
         duration = self._duration.labels(*target)
@@ -123,6 +133,10 @@ class DurationHistograms:
         _observe(self._first_event, target, (request.first_event_ms for request in requests))
         _observe(self._store, ("load",), (request.load_ms for request in requests))
         _observe(self._store, ("save",), (request.save_ms for request in requests))
+        for call in (call for request in requests for call in request.server_calls):
+            operation = "list" if call.tool is None else "call"
+            labels = self._servers.bound(call.server), operation, call.error or "none"
+            self._server_calls.labels(*labels).observe(call.duration_ms / 1000)
 
 
 class Metrics:

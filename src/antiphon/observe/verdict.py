@@ -144,6 +144,12 @@ _FAULTS: Mapping[str, _Row] = {
     _K.SHUTDOWN: _Row(
         "gateway", "The gateway was restarting", "Send the request again.", other_model=False
     ),
+    _K.MCP_LIST: _Row(
+        "client",
+        "An MCP server of the request did not list its tools",
+        "Check the address and the credentials of the server, and [mcp] of the gateway.",
+        other_model=False,
+    ),
     _K.OUT_OF_FILES: _Row(
         "gateway",
         "The gateway has reached its limit of open files",

@@ -14,6 +14,7 @@ import msgspec
 
 from antiphon.core.client_profile import Profile
 from antiphon.core.items import Document
+from antiphon.core.mcp.credentials import without_credentials
 from antiphon.dialects.responses.parse import parse_request
 from antiphon.engine.engine import Engine
 from antiphon.engine.services import Caller, Prepared, Services
@@ -111,7 +112,7 @@ def encode_request(prepared: Prepared) -> bytes:
     caller = prepared.caller
     return msgspec.json.encode(
         QueuedRequest(
-            request=dict(prepared.request.raw),
+            request=without_credentials(prepared.request.raw),
             client=caller.client,
             request_id=caller.request_id,
             profile=caller.profile,

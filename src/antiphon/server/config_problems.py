@@ -12,6 +12,7 @@ from antiphon.engine.media.image_description import check_vision_model
 from antiphon.engine.routing import Router, inspect_routes, list_targets
 from antiphon.engine.shared.sharing import check_sharing
 from antiphon.errors import AntiphonError, ConfigError
+from antiphon.mcp.client import check_mcp
 from antiphon.observe.limits import check_limits
 from antiphon.providers.registry import Provider, inspect_providers
 from antiphon.server.auth import reject_open_bind
@@ -53,6 +54,7 @@ def _list_checks(config: Config, router: Router) -> Iterator[Check]:
     yield lambda: make_profile_resolver(config)
     yield lambda: check_limits(config)
     yield lambda: check_sharing(config)
+    yield lambda: check_mcp(config)
     yield lambda: reject_open_bind(config.server.host, config.server.api_keys)
     if config.store.url:
         yield lambda: open_store(config.store.url, now=lambda: 0)

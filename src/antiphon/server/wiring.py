@@ -38,6 +38,7 @@ from antiphon.engine.tracing import Tracer, open_tracer
 from antiphon.engine.upstream import EchoUpstream, HTTPUpstream
 from antiphon.errors import StoreError
 from antiphon.framing.limits import ResponseLimits
+from antiphon.mcp.client import open_mcp
 from antiphon.observe.accounting import apply_limits, make_counters, reload_costs, start_accounting
 from antiphon.observe.counters import LimitCounters
 from antiphon.observe.recorder import UsageRecorder
@@ -116,6 +117,7 @@ class Resources:
         services = replace(
             services,
             search=open_searcher(config, self.session) or find_nothing,
+            mcp=open_mcp(config, services.runtime.monotonic),
             attempts=config.attempts,
             compatibility=config.compatibility,
             compaction_model=config.compaction.model,
@@ -325,6 +327,8 @@ def list_secrets(config: Config, providers: Mapping[str, Provider]) -> list[str]
     own = [*config.server.api_keys.values(), *config.capsule.keys, config.search.api_key]
     own += [config.server.admin_key, config.shared.password, *config.otel.headers.values()]
     own += password_of(config.store.url)
+    mcp = [text for each in config.mcp.servers.values() for text in each.headers.values()]
+    own += [word for text in mcp for word in (text, *text.split()[1:])]  # `Bearer` is no secret
     return [*filter(None, [*keys, *halves, *headers, *queries, *addresses, *own])]
 
 

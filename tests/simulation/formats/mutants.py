@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import antiphon.dialects.anthropic.errors as messages_errors_module
+import antiphon.dialects.anthropic.render as messages_render_module
 import antiphon.dialects.anthropic.render_blocks as render_blocks_module
 import antiphon.dialects.anthropic.render_message as render_message_module
 import antiphon.dialects.chat.render as chat_render_module
@@ -196,6 +197,24 @@ def _number_from_one(original: Any) -> Any:
     return render_item_start
 
 
+def _without_output(original: Any) -> Any:
+    """Count no output."""
+
+    def render_usage(*arguments: Any) -> Any:
+        counts = original(*arguments)
+        return {**counts, "completion_tokens": 0} if "prompt_tokens" in counts else counts
+
+    return render_usage
+
+
+def _count_input_twice(original: Any) -> Any:
+    def render_usage(*arguments: Any) -> Any:
+        counts = original(*arguments)
+        return {**counts, "cache_read_input_tokens": counts["input_tokens"]}
+
+    return render_usage
+
+
 # State and retries
 
 
@@ -286,6 +305,8 @@ FORMAT_MUTANTS: tuple[Mutant, ...] = (
     Mutant("a fault finishes with stop", ChatRenderer, "_render_failure", _finish_after_fault),
     Mutant("two finish reasons", ChatRenderer, "_render_end", _finish_twice),
     Mutant("usage is missing", ChatRenderer, "_render_end", _without_usage),
+    Mutant("output is not counted", chat_render_module, "render_usage", _without_output),
+    Mutant("input counts twice", messages_render_module, "render_usage", _count_input_twice),
     Mutant("no role comes first", ChatRenderer, "_render_start", _without_role),
     Mutant("an end marker after an error", ChatRenderer, "close", _done_after_error),
     Mutant("a call finishes with stop", chat_render_module, "finish_reason", _finish_with_stop),

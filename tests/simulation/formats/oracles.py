@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
-from tests.simulation.answers import FIRST_STATE, Content
-from tests.simulation.formats.reading import parse_json
+from tests.simulation.answers import FIRST_STATE, GENERATED_TOKENS, Content
+from tests.simulation.formats.reading import Document, Format, parse_json
 from tests.simulation.records import Exchange, UpstreamCall
 from tests.simulation.safety import Oracle, describe, is_refused_by_limit
 from tests.simulation.world import World
@@ -89,6 +89,8 @@ def _compare(exchange: Exchange, call: UpstreamCall) -> Iterator[str]:
         return
     if reading.text != content.text:
         yield f"{describe(exchange)}: the text is {reading.text!r}, not {content.text!r}"
+    if reading.is_cut:
+        return  # a call that was cut off is not shown
     got = [(each.name, each.arguments) for each in reading.calls]
     if len(got) != len(content.calls):
         yield f"{describe(exchange)}: {len(got)} calls, sent were {len(content.calls)}"
@@ -118,6 +120,25 @@ def _read_content(call: UpstreamCall) -> Content | None:
     ]
     text = "".join(block.text for block in output if block.kind in ("text", "refusal"))
     return Content(text, tuple(calls))
+
+
+def usage_is_the_providers(world: World) -> Iterator[str]:
+    """The tokens of a good response are those that its provider has counted."""
+    for number, calls in world.history.calls_of().items():
+        exchange = world.history.exchanges[number]
+        if len(calls) > 1 or calls[0].fault or calls[0].content is None:
+            continue
+        usage = exchange.reading.usage
+        if usage and (counted := _count_tokens(exchange.format, usage)) != GENERATED_TOKENS:
+            yield f"{describe(exchange)}: tokens {counted}, not {GENERATED_TOKENS}"
+
+
+def _count_tokens(format: Format, usage: Document) -> tuple[int, int]:
+    """The tokens of input and output; those of Messages do not include cached ones."""
+    if format == "chat":
+        return usage["prompt_tokens"], usage["completion_tokens"]
+    names = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+    return sum(usage[name] for name in names), usage["output_tokens"]
 
 
 def half_is_never_whole(world: World) -> Iterator[str]:
@@ -307,6 +328,7 @@ FORMATS: tuple[Oracle, ...] = (
     formats_keep_their_grammar,
     models_are_those_asked_for,
     content_is_the_providers,
+    usage_is_the_providers,
     half_is_never_whole,
     errors_have_the_shape_of_their_format,
     final_errors_say_so,

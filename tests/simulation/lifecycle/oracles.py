@@ -198,15 +198,16 @@ def _has_answer(world: World, retry: Retry) -> bool:
     if first.format == "responses":
         stored = world.disk.read_response(first.response_id) or {}
         return stored.get("status") in ("completed", "incomplete")
+    closed_at = first.closed_at or 0.0
     made = world.history.calls_of().get(first.question, [])
-    last = [call for call in made if call.began < now][-1:]
-    if not last or first.closed_at is None:
+    last = [call for call in made if call.began < closed_at][-1:]  # later ones may be a copy's
+    if not last:
         return False
     finished_at, lost_at = last[0].finished_at, last[0].lost_at
     if finished_at is None or finished_at > now:
         return lost_at is None or lost_at > now
     is_good = not last[0].fault and last[0].status in ("completed", "incomplete")
-    return is_good and finished_at > first.closed_at + _CLOSE_S
+    return is_good and finished_at > closed_at + _CLOSE_S
 
 
 def conversations_are_in_order(world: World) -> Iterator[str]:

@@ -14,11 +14,12 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.support.clients.installed import AIDER, CLIENTS, NODE, NODE22, PINS, PYTHON
+from tests.support.clients.installed import AIDER, CLIENTS, MCP, NODE, NODE22, PINS, PYTHON
 
 NPM = "npm install --ignore-scripts --no-audit --no-fund --loglevel=error".split()
 NODE_PINS = ("package.json", "package-lock.json")
 NODE22_PINS = tuple(f"node22/{name}" for name in NODE_PINS)
+MCP_PINS = tuple(f"mcp/{name}" for name in NODE_PINS)
 PYTHON_PINS = ("requirements.txt", "constraints.txt")
 AIDER_PINS = ("aider/requirements.txt",)
 OLDEST_TOO_NEW_FOR_AIDER = (3, 13)
@@ -36,6 +37,13 @@ def install_node(directory: Path) -> None:
 def install_node22(directory: Path) -> None:
     """Other versions, with the Node that they need: a package of npm, for this folder alone."""
     for name in NODE22_PINS:
+        shutil.copy(PINS / name, directory)
+    subprocess.run(NPM, cwd=directory, check=True)
+
+
+def install_mcp(directory: Path) -> None:
+    """The MCP server of the protocol's own makers."""
+    for name in MCP_PINS:
         shutil.copy(PINS / name, directory)
     subprocess.run(NPM, cwd=directory, check=True)
 
@@ -78,6 +86,7 @@ def ensure(directory: Path, pins: tuple[str, ...], install: Callable[[Path], Non
 INSTALLS = (
     (NODE, NODE_PINS, install_node),
     (NODE22, NODE22_PINS, install_node22),
+    (MCP, MCP_PINS, install_mcp),
     (PYTHON, PYTHON_PINS, install_python),
     (AIDER, AIDER_PINS, install_aider),
 )

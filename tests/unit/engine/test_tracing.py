@@ -16,7 +16,7 @@ from antiphon.core.plan.plan import Outbound
 from antiphon.core.response import InputTokensDetails, ResponseUsage
 from antiphon.engine.accounting import Accounting, compute_cost
 from antiphon.engine.fault_report import FaultReport
-from antiphon.engine.report import AttemptReport
+from antiphon.engine.report import AttemptReport, ServerCallReport
 from antiphon.engine.routing import Target
 from antiphon.engine.runtime import Runtime
 from antiphon.engine.tracing import RunEnd, RunTrace, Tracer, open_tracer
@@ -31,6 +31,7 @@ from antiphon.store.trace.rows import (
     TraceError,
     TraceFinish,
     TraceRequest,
+    TraceServerCall,
     TraceUsage,
 )
 from tests.support.gateways import events_of
@@ -122,6 +123,24 @@ def test_attempts_are_recorded_with_their_fault_and_status(tmp_path: Path) -> No
             **common,
         ),
         TraceAttempt(number=2, key_name="key 2", status=200, latency_ms=6, **common),
+    )
+
+
+def test_calls_of_mcp_servers_are_recorded(tmp_path: Path) -> None:
+    recorder = Recorder(tmp_path)
+    call = ServerCallReport(
+        server="sky", tool="weather", item_id="mcp_1", result_bytes=12, duration_ms=3.4
+    )
+    recorder.trace.add_server_call(call)
+    assert recorder.read().server_calls == (
+        TraceServerCall(
+            request_id="req_1",
+            server="sky",
+            tool="weather",
+            item_id="mcp_1",
+            result_bytes=12,
+            duration_ms=3,
+        ),
     )
 
 

@@ -6,6 +6,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from antiphon.engine.fault_report import FaultReport
+from antiphon.engine.report import ServerCallReport
 from antiphon.observe.label_values import MAX_VALUES
 from antiphon.observe.metrics import EngineMetrics, Metrics, split_tokens
 from tests.support.applications import open_application
@@ -110,6 +111,16 @@ def test_model_names_and_codes_that_clients_choose_cannot_add_series_without_end
     for name in ("antiphon_requests_total", "antiphon_rejected_requests_total"):
         assert text.count(f"\n{name}{{") == MAX_VALUES + 1
     assert f'antiphon_rejected_requests_total{{code="other"}} {MAX_VALUES:.1f}' in text
+
+
+def test_calls_of_mcp_servers_are_counted_with_their_duration() -> None:
+    metrics = Metrics()
+    listed = ServerCallReport(server="sky", item_id="mcpl_1", duration_ms=500)
+    called = ServerCallReport(server="sky", tool="weather", item_id="mcp_1", error="http_error")
+    metrics.count([run_report(server_calls=[listed, called, called])])
+    samples = read(metrics)
+    assert samples["antiphon_mcp_call_seconds_sum", "none", "list", "sky"] == 0.5
+    assert samples["antiphon_mcp_call_seconds_count", "http_error", "call", "sky"] == 2
 
 
 async def test_a_scrape_counts_what_has_ended_just_now() -> None:

@@ -78,6 +78,7 @@ FAULTS: dict[str, tuple[Cause, str]] = {
     "cancelled": ("client", "disconnected"),
     "internal_error": ("gateway", "A defect of the gateway"),
     "shutting_down": ("gateway", "restarting"),
+    "mcp_list_failed": ("client", "MCP server"),
     "out_of_files": ("gateway", "open files"),
     "out_of_threads": ("gateway", "threads"),
     "api_error": ("provider", "acme refused the request"),

@@ -12,6 +12,8 @@ from antiphon.config import (
     ClientLimitConfig,
     Config,
     LimitConfig,
+    McpConfig,
+    McpServerConfig,
     ProviderConfig,
     ServerConfig,
     SharedConfig,
@@ -184,3 +186,11 @@ def test_passwords_in_addresses_and_values_of_the_query_are_secrets() -> None:
     secrets = list_secrets(config, build_providers(config, {}))
     assert {"a%20private%20word", "a private word", "a-function-key"} <= {*secrets}
     assert {"2024-10-21", "2.1", "sse"}.isdisjoint(secrets)
+
+
+def test_headers_of_mcp_servers_are_secrets() -> None:
+    server = McpServerConfig(url="https://a.example/", headers={"authorization": "Bearer private"})
+    config = configure(lab(), mcp=McpConfig(servers={"a": server}))
+    secrets = list_secrets(config, build_providers(config, {}))
+    assert {"Bearer private", "private"} <= {*secrets}
+    assert "Bearer" not in secrets

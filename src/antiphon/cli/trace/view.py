@@ -129,6 +129,7 @@ def make_detail_page(detail: TraceDetail) -> RenderableType:
         *_make_section("result", _format_result(result)),
         *_make_section("not tried", _format_skipped(detail)),
         *_make_section("attempts", _format_attempts(detail)),
+        *_make_section("MCP servers", _format_server_calls(detail)),
         *_make_section("diagnostics", _format_diagnostics(detail)),
         *_make_section("errors", _format_errors(detail)),
         *_make_section("streams", _format_streams(detail)),
@@ -260,6 +261,17 @@ def format_call(call: ToolCall) -> Text:
 def _format_skipped(detail: TraceDetail) -> Iterator[RenderableType]:
     for each in detail.skipped:
         yield _indent(Text.assemble(f"{each.provider}/{each.model}  ", (each.reason, "yellow")))
+
+
+def _format_server_calls(detail: TraceDetail) -> Iterator[RenderableType]:
+    for each in detail.server_calls:
+        name = f"{each.server}/{each.tool}" if each.tool else f"{each.server}  list of tools"
+        size = f"{each.result_bytes:,} {'bytes' if each.tool else 'tools'}"
+        line = Text.assemble(
+            f"{escape_controls(name)}  {size} after {_format_duration(each.duration_ms)}  ",
+            (each.error or "", "red"),
+        )
+        yield _indent(line)
 
 
 def _format_attempts(detail: TraceDetail) -> Iterator[RenderableType]:

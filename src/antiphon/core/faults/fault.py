@@ -31,6 +31,7 @@ __all__ = [
     "internal_fault",
     "is_permanent",
     "list_frames",
+    "mcp_fault",
     "normalize_code",
     "out_of_files_fault",
     "protocol_fault",
@@ -167,6 +168,13 @@ def list_frames(error: BaseException) -> list[str]:
         frames.append(f"{code.co_filename}:{traceback.tb_lineno} in {code.co_qualname}")
         traceback = traceback.tb_next
     return frames[-_MAX_FRAMES:]
+
+
+def mcp_fault(label: str, message: str) -> ProviderFault:
+    """An MCP server did not list its tools. `label` is the client's name for it; `message` is the
+    gateway's own, and may be shown."""
+    fault = fault_of_kind(FaultKind.MCP_LIST, message)
+    return msgspec.structs.replace(fault, upstream=UpstreamDetails(param=label))
 
 
 def shutdown_fault() -> ProviderFault:

@@ -78,6 +78,7 @@ class FaultKind(StrEnum):
     SHUTDOWN = "shutting_down"
     OUT_OF_FILES = "out_of_files"
     OUT_OF_THREADS = "out_of_threads"
+    MCP_LIST = "mcp_list_failed"
     API_ERROR = "api_error"
     UNKNOWN = "unknown"
 
@@ -141,6 +142,8 @@ FAULT_KINDS: Mapping[str, FaultKindRow] = {
     # The gateway itself is at a limit of its system: no other key, and no other provider, helps.
     _K.OUT_OF_FILES: _Row(_T.api_error, True, _S.request, "server_error", 503),
     _K.OUT_OF_THREADS: _Row(_T.api_error, True, _S.request, "server_error", 503),
+    # The status of the API for a server that it cannot list the tools of.
+    _K.MCP_LIST: _Row(_T.api_error, False, _S.request, "server_error", 424),
     _K.API_ERROR: _Row(_T.api_error, False, _S.request, "invalid_prompt", 400),
     _K.UNKNOWN: _Row(_T.unknown, False, _S.provider, "server_error", 502),
 }

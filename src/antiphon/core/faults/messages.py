@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import TypeAlias
 
 from antiphon.core.faults.fault import ProviderFault
+from antiphon.core.faults.kinds import FaultKind
 
 DEFAULT_LOCALE = "en"
 
@@ -49,6 +50,8 @@ _ENGLISH: Mapping[str, str] = {
     "api_error/internal_error": "The request failed because of a defect of the gateway, not of the "
     "provider. See `gateway.bug` in the gateway's log, and report it.",
     "api_error/shutting_down": "The gateway is restarting. Send the request again.",
+    "api_error/mcp_list_failed": "The MCP server {server!r} did not list its tools "
+    "({reason}). Check its address and credentials, or leave it out.",
     "api_error/out_of_files": "The gateway has reached its limit of open files, so it could not "
     "connect to {provider}. Send the request again later, or raise the limit (ulimit -n).",
     "api_error/out_of_threads": "The gateway has reached its limit of threads. Send the request "
@@ -131,6 +134,8 @@ _CHINESE: Mapping[str, str] = {
     "api_error/internal_error": "请求因网关自身的缺陷而失败，与服务商无关。"
     "请查看网关日志中的 gateway.bug 并报告。",
     "api_error/shutting_down": "网关正在重启，请重新发送请求。",
+    "api_error/mcp_list_failed": "MCP 服务器 {server!r} 未能列出其工具（{reason}），"
+    "请检查其地址和凭据，或将其移除。",
     "api_error/out_of_files": "网关打开的文件数已达上限，无法连接{provider}，"
     "请稍后重新发送请求，或提高上限（ulimit -n）。",
     "api_error/out_of_threads": "网关的线程数已达上限，请稍后重新发送请求，"
@@ -205,7 +210,7 @@ def describe(
         return next(found[key] for key in keys for found in languages if key in found)
 
     named = text(_NAMED_PROVIDER).format(provider=provider) if provider else text(_PROVIDER)
-    parts = [text(f"{fault.type}/{fault.code}", fault.type).format(provider=named)]
+    parts = [text(f"{fault.type}/{fault.code}", fault.type).format(provider=named, **_mcp(fault))]
     if (reason := _shown_reason(fault)) is not None:
         parts.append(text(_REASON).format(code=reason))
     if fault.retryable and fault.retry_after_s is not None:
@@ -216,6 +221,13 @@ def describe(
         seconds = f"{fault.progress.seconds:.1f}"
         parts.append(text(_PROGRESS).format(seconds=seconds, chunks=fault.progress.chunks))
     return "".join(parts)
+
+
+def _mcp(fault: ProviderFault) -> Mapping[str, str]:
+    """The client's own name for an MCP server, and what the gateway says of it."""
+    if fault.code != FaultKind.MCP_LIST:
+        return {}
+    return {"server": fault.upstream.param or "", "reason": fault.message.rstrip(".")}
 
 
 def _shown_reason(fault: ProviderFault) -> str | None:

@@ -89,6 +89,10 @@ class DeltaFilter(ABC):
         and change nothing here, until another delta comes. Then they need not be fed."""
         return type(delta) in self.unchanged
 
+    def open(self) -> RoundEnd:
+        """Want calls before the first request, if the plan says so (`Translation.open_calls`)."""
+        return RoundEnd()
+
     def close(self, *, final: bool) -> RoundEnd:
         """End the round: release the deltas held back, or want something.
 

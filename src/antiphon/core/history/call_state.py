@@ -84,11 +84,12 @@ def unpack(opened: Opened) -> CallState | None:
 
 
 def calls_without_state(items: Iterable[Document]) -> list[str]:
-    """Return the ids of calls in turns that the client has sent without any sealed state."""
+    """Return the ids of calls in turns that the client has sent without sealed state, or without
+    its place."""
     return [
         item["id"]
         for is_own, turn in _turns(items)
-        if is_own and not _has_sealed_state(turn)
+        if is_own and not _has_placed_state(turn)
         for item in turn
         if _is_known_call(item)
     ]
@@ -97,11 +98,11 @@ def calls_without_state(items: Iterable[Document]) -> list[str]:
 def restore_states(
     items: Iterable[Document], states: Mapping[str, CallState]
 ) -> tuple[Document, ...]:
-    """Return the items with state in front of its calls. Reasoning that the client has sent as
-    text is left out where there is state: that contains it."""
+    """Return the items with state in front of its calls. Reasoning that the client has sent is
+    left out where there is state: that contains it."""
     restored: list[Document] = []
     for is_own, turn in _turns(items):
-        found = is_own and not _has_sealed_state(turn) and _knows_any(turn, states)
+        found = is_own and not _has_placed_state(turn) and _knows_any(turn, states)
         restored += _restore_turn(turn, states) if found else turn
     return tuple(restored)
 
@@ -136,8 +137,16 @@ def _is_known_call(item: Mapping[str, Any]) -> bool:
     return item.get("type") in _CALLS and isinstance(item.get("id"), str)
 
 
-def _has_sealed_state(turn: Collection[Document]) -> bool:
-    return any("encrypted_content" in item or "states" in item for item in turn)
+def _has_placed_state(turn: Sequence[Document]) -> bool:
+    """Whether the client has returned state where it belongs. A list of states beside a message
+    stands in front of everything: its place is known if a call follows the only one of them."""
+    sealed = [at for at, item in enumerate(turn) if "encrypted_content" in item or "states" in item]
+    is_list = sealed == [*range(len(sealed))]
+    return bool(sealed) and (not is_list or (len(sealed) == 1 and _is_call(turn[1:2])))
+
+
+def _is_call(items: Iterable[Document]) -> bool:
+    return any(item.get("type") in _CALLS for item in items)
 
 
 def _knows_any(turn: Collection[Document], states: Mapping[str, CallState]) -> bool:

@@ -26,6 +26,9 @@ class FormatSupport(Struct, frozen=True, kw_only=True):
     tool_errors: bool = False
     client_blocks: str = ""
     """The client format whose content blocks the provider accepts as they are."""
+    approvals: frozenset[str] | None = None
+    """The ids of approval requests whose MCP calls were made, or are about to be: the gateway makes
+    such calls, as functions. None: it does not, for this request."""
 
 
 RESPONSES = FormatSupport()

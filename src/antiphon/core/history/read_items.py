@@ -36,6 +36,7 @@ from antiphon.core.history.steps import (
     Role,
     Step,
     TextPart,
+    ToolCallStep,
     ToolResultStep,
 )
 
@@ -88,10 +89,16 @@ def read_items(
         support=support,
     )
     steps: list[Step] = []
+    joins = False
     for position, item in enumerate(items):
         kind = _item_type(item)
         reader.diagnostics.begin_item(position, param, kind)
-        steps.extend(_ITEMS.get(kind, _read_unknown)(mapping(item), reader))
+        found = _ITEMS.get(kind, _read_unknown)(mapping(item), reader)
+        if joins and found and isinstance(found[0], ToolCallStep):
+            tool_item.join_calls(steps, found)
+            continue
+        steps.extend(found)
+        joins = kind == "mcp_call" and support.approvals is not None
     return tuple(steps), tuple(reader.diagnostics.found)
 
 
@@ -167,7 +174,12 @@ def _placed(steps: Steps, item: Item, reader: ContentReader) -> Steps:
 
 
 def _read_client_block(item: Item, reader: ContentReader) -> Steps:
-    """Read a content block of the client's own format that has no canonical form."""
+    """Read a content block of the client's own format that has no canonical form. Other providers
+    may get a call, or the result of one, instead."""
+    instead = mapping(item.get("instead"))
+    reads = _INSTEAD.get(string(instead.get("type")) or "")
+    if reads is not None and item.get("format") != reader.support.client_blocks:
+        return reads(instead, reader)
     part = reader.read_client_block(item)
     role = _ROLES.get(string(item.get("role"))) or "user"
     return [] if part is None else [MessageStep(role, (part,), place=read_place(item))]
@@ -239,6 +251,9 @@ def _read_image_generation(item: Item, reader: ContentReader) -> Steps:
 
 
 def _read_approval_request(item: Item, reader: ContentReader) -> Steps:
+    if reader.support.approvals is not None:
+        made = string(item.get("id")) in reader.support.approvals
+        return [] if made else tool_item.unapproved_call(item, reader)
     _report_degraded(reader, "An item of type 'mcp_approval_request' is sent as text.")
     tool = string(item.get("name")) or "unknown"
     arguments = string(item.get("arguments")) or "{}"
@@ -246,6 +261,8 @@ def _read_approval_request(item: Item, reader: ContentReader) -> Steps:
 
 
 def _read_approval_response(item: Item, reader: ContentReader) -> Steps:
+    if reader.support.approvals is not None:
+        return [] if item.get("approve") is True else tool_item.refusal_of_call(item, reader)
     _report_degraded(reader, "An item of type 'mcp_approval_response' is sent as text.")
     decision = "approved" if item.get("approve") is True else "not approved"
     reason = string(item.get("reason"))
@@ -257,6 +274,12 @@ def _read_approval_response(item: Item, reader: ContentReader) -> Steps:
 
 def _ignore(reason: str, code: HistoryCode = HistoryCode.ITEM_IGNORED) -> ItemReader:
     return lambda item, reader: reader.ignore_item(reason, code)
+
+
+def _read_tool_list(item: Item, reader: ContentReader) -> Steps:
+    if reader.support.approvals is not None:  # its tools are declared
+        return ()
+    return reader.ignore_item("the gateway asks no MCP server for this request")
 
 
 def _skip(item: Item, reader: ContentReader) -> Steps:
@@ -273,6 +296,10 @@ def _read_compaction(item: Item, reader: ContentReader) -> Steps:
     return [MessageStep("user", (text,))]
 
 
+_INSTEAD: Mapping[str, ItemReader] = {
+    "function_call": tool_item.function_call,
+    "function_call_output": tool_item.output,
+}
 _ITEMS: Mapping[str, ItemReader] = {
     "message": _read_message,
     "agent_message": _read_agent_message,
@@ -296,7 +323,7 @@ _ITEMS: Mapping[str, ItemReader] = {
     "mcp_call": tool_item.mcp_call,
     "mcp_approval_request": _read_approval_request,
     "mcp_approval_response": _read_approval_response,
-    "mcp_list_tools": _ignore("the gateway does not connect to MCP servers"),
+    "mcp_list_tools": _read_tool_list,
     "code_interpreter_call": tool_item.code_interpreter_call,
     "file_search_call": tool_item.file_search_call,
     "web_search_call": _ignore("its results are part of the message that follows"),

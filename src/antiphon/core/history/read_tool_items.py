@@ -218,10 +218,38 @@ def _build_hosted(call: ToolCallStep, result: Any, reader: ContentReader) -> Ste
 
 
 def mcp_call(item: Item, reader: ContentReader) -> Steps:
+    call = _build_server_call(item, reader)
+    if reader.support.approvals is not None:  # the gateway has made it, as a call of a function
+        return [call, *_build_result({"call_id": call.call_id}, _read_mcp_result(item), reader)]
+    return _build_hosted(call, _read_mcp_result(item), reader)
+
+
+def unapproved_call(item: Item, reader: ContentReader) -> Steps:
+    """A call of an MCP tool that was not made: its result says so."""
+    return [_build_server_call(item, reader)]
+
+
+def refusal_of_call(item: Item, reader: ContentReader) -> Steps:
+    """The result of a call that the user did not approve."""
+    reason = string(item.get("reason"))
+    text = "The user did not approve this call." + (f" Reason: {reason}" if reason else "")
+    return _build_result({"call_id": item.get("approval_request_id")}, text, reader)
+
+
+def join_calls(steps: list[Step], found: Steps) -> None:
+    """Add a call and its result so that it is parallel to the calls right before it: a provider's
+    state belongs to all of them."""
+    first = len(steps)
+    while isinstance(steps[first - 1], ToolResultStep):
+        first -= 1
+    call, *results = found
+    steps.insert(first, call)
+    steps.extend(results)
+
+
+def _build_server_call(item: Item, reader: ContentReader) -> ToolCallStep:
     where: Item = {"namespace": item.get("server_label"), **item}
-    return _build_hosted(
-        _build_call(where, reader, _read_arguments(item, reader)), _read_mcp_result(item), reader
-    )
+    return _build_call(where, reader, _read_arguments(item, reader))
 
 
 def _read_mcp_result(item: Item) -> Any:
@@ -229,6 +257,8 @@ def _read_mcp_result(item: Item) -> Any:
         case None | "":
             return item.get("output")
         case str(error) | {"message": str(error)}:
+            return f"error: {error}"
+        case {"content": [{"text": str(error)}]}:
             return f"error: {error}"
         case error:
             return f"error: {json_text(error)}"

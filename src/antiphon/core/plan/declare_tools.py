@@ -15,6 +15,8 @@ from antiphon.core.capabilities import Capabilities
 from antiphon.core.diagnostic import Code, degraded
 from antiphon.core.history.client_format import FormatSupport, read_cache, read_extra
 from antiphon.core.history.steps import Step
+from antiphon.core.mcp.toolset import McpPlan
+from antiphon.core.plan.declare_mcp import add_servers, select_offers
 from antiphon.core.plan.hosted_tools import REFUSE, HostedToolPolicy, refuse_search
 from antiphon.core.plan.parse_tool import ToolOffer, tool_ignored
 from antiphon.core.plan.plan import Notes
@@ -37,6 +39,7 @@ class DeclaredTools(Struct, frozen=True, kw_only=True):
     instruction: str | None = None
     """Instruction to call a tool, where the provider cannot force a call."""
     search: SearchRules | None = None
+    mcp: McpPlan | None = None
     unused: tuple[Mapping[str, Any], ...] = ()
     """Tools of the client that cannot be called, as it declared them."""
     steps: tuple[Step, ...] = ()
@@ -56,6 +59,7 @@ def declare_tools(
     registry = ToolRegistry(capabilities, notes, policy)
     registry.add_request_tools(tools)
     registry.add_input_tools(items)
+    servers = add_servers(registry, items, capabilities, policy, notes)
     _report_no_tools(registry, capabilities, notes)
     selected = select_tools(choice, registry, capabilities, notes)
     selection = _drop_native_search(selected, capabilities, policy, notes)
@@ -76,6 +80,7 @@ def declare_tools(
         tool_choice=selection.choice,
         instruction=selection.instruction,
         search=_search_rules(selection, registry),
+        mcp=None if servers is None else _mcp_plan(servers, selection, registry),
         unused=_unused_tools(registry, capabilities, search_dropped=selection is not selected),
         steps=resolved,
     )
@@ -90,6 +95,10 @@ def _search_rules(selection: Selection, registry: ToolRegistry) -> SearchRules |
     rules = read_rules(offer.document)
     usable = selection.choice.mode != "none" and offer in selection.offers
     return rules if usable else structs.replace(rules, max_calls=0)
+
+
+def _mcp_plan(plan: McpPlan, selection: Selection, registry: ToolRegistry) -> McpPlan:
+    return structs.replace(plan, offers=select_offers(plan, selection, registry))
 
 
 def _unused_tools(
@@ -114,7 +123,7 @@ def _drop_native_search(
 ) -> Selection:
     """Drop the provider's own search if the provider rejects it beside functions."""
     functions = [offer for offer in selection.offers if offer.handling == "declared"]
-    others = len(selection.offers) - len(functions)
+    others = any(offer.handling == "native" for offer in selection.offers)
     if capabilities.search_beside_tools or not functions or not others:
         return selection
     problem = f"web search is not supported by {capabilities.model_name} together with functions"

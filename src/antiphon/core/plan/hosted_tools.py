@@ -13,6 +13,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from antiphon.core.capabilities import Capabilities
+from antiphon.core.mcp.toolset import MCP, McpRules
 from antiphon.errors import InvalidRequest
 
 _DATE = re.compile(r"_20\d{6}$")
@@ -21,7 +22,7 @@ _REASONS: Mapping[str, str] = {
     "computer": "the gateway does not support computer use",
     "file_search": "the gateway has no vector stores",
     "image_generation": "the gateway does not generate images",
-    "mcp": "the gateway does not connect to MCP servers",
+    "mcp": "the gateway connects to no MCP servers (see [mcp] of its configuration)",
     "programmatic_tool_calling": "the gateway does not run programs",
 }
 
@@ -32,6 +33,13 @@ class HostedToolPolicy(Struct, frozen=True):
     unavailable: Literal["refuse", "ignore"] = "refuse"
     optional: frozenset[str] = frozenset()
     """Families of tools that are left out in any case: the client sends them unasked."""
+    mcp: McpRules | None = None
+    """The rules for MCP servers that the gateway calls, for models whose provider does not call
+    them; None: it calls none."""
+
+    def mcp_rules(self, capabilities: Capabilities) -> McpRules | None:
+        """The rules for MCP servers of a model's requests; None: the gateway does not call them."""
+        return None if MCP in capabilities.hosted_tools else self.mcp
 
     def refuses(self, kind: str) -> bool:
         return self.unavailable == "refuse" and family(kind) not in self.optional

@@ -9,6 +9,7 @@ from msgspec import Struct, structs
 
 from antiphon.core.filters.filter import FollowUp
 from antiphon.core.history.capsule import Unseal
+from antiphon.core.history.client_format import RESPONSES, FormatSupport
 from antiphon.core.history.pairing import pair_calls
 from antiphon.core.history.read_items import read_items
 from antiphon.core.history.steps import Step, ToolCallStep, ToolResultStep
@@ -17,6 +18,8 @@ from antiphon.core.plan.unseal import unseal_history
 from antiphon.core.stream.compaction_item import COMPACTION
 from antiphon.core.tools.declaration import ToolChoice
 from antiphon.core.tools.identity import ToolIdentityMap
+
+_MCP_CALLS = FormatSupport(approvals=frozenset())
 
 
 class FinishedRound(Struct, frozen=True):
@@ -30,7 +33,12 @@ def plan_next_round(plan: Plan, finished: FinishedRound, *, issuer: str, unseal:
     """Plan the round after this one. Its history only grows, so prompt caches stay valid. A
     compaction is part of it already."""
     items = [item for item in finished.items if item.get("type") != COMPACTION]
-    output, _ = read_items(items, inputs=frozenset({"text"}), tool_output_images=False)
+    output, _ = read_items(
+        items,
+        inputs=frozenset({"text"}),
+        tool_output_images=False,
+        support=RESPONSES if plan.mcp is None else _MCP_CALLS,
+    )
     output = unseal_history(output, [], issuer=issuer, model=plan.model, unseal=unseal)
     calls = {step.call_id for step in output if isinstance(step, ToolCallStep)}
     added = [step for step in finished.follow_up.steps if _call_id(step) not in calls]
@@ -44,13 +52,14 @@ def can_take_over(plan: Plan, begun: Plan) -> bool:
 
     Its output is decoded by the plan it began with. So both have to request the same output format,
     give the same tools the same names, and this one may use the gateway's web search only if the
-    other does.
+    other does. The same server calls MCP servers for both: the gateway, or the provider.
     """
     names, known = plan.identities, begun.identities
     return (
         plan.contract == begun.contract
         and all(names.by_provider_name(name) == known.by_provider_name(name) for name in names)
         and (plan.search is None or begun.search is not None)
+        and (plan.mcp is None) == (begun.mcp is None)
     )
 
 

@@ -46,7 +46,8 @@ class ToolOffer(Struct, frozen=True, kw_only=True):
     type: str
     name: str
     namespace: str | None = None
-    handling: Literal["declared", "native", "ignored"] = "declared"
+    handling: Literal["declared", "native", "ignored", "unlisted"] = "declared"
+    """`unlisted`: an MCP server whose tools are not known yet."""
     description: str | None = None
     parameters: JSONObject | None = None
     strict: bool | None = None
@@ -57,6 +58,8 @@ class ToolOffer(Struct, frozen=True, kw_only=True):
     have referred to tools; 0: none has referred to it. None: the tool is not deferred."""
     unavailable: str = ""
     """Why no server can run this hosted tool; "" for any other tool."""
+    needs_approval: bool = False
+    """Of a tool of an MCP server: the client has to approve its calls."""
 
     @property
     def key(self) -> Key:

@@ -16,6 +16,7 @@ from antiphon.core.compaction.request_summary import SummaryTask
 from antiphon.core.deltas import Usage
 from antiphon.core.diagnostic import Diagnostic
 from antiphon.core.history.steps import Step
+from antiphon.core.mcp.toolset import McpPlan
 from antiphon.core.response import UsedSettings
 from antiphon.core.structured_output.contract import OutputContract
 from antiphon.core.tools.declaration import ToolChoice, ToolDeclaration
@@ -51,6 +52,8 @@ class Plan(Struct, frozen=True, kw_only=True):
     """The client allows one tool call at a time (`parallel_tool_calls: false`)."""
     search: SearchRules | None = None
     """Rules of the web search that the gateway runs; None: it runs none."""
+    mcp: McpPlan | None = None
+    """MCP servers that the gateway asks; None: it asks none."""
     parameters: Mapping[str, Any] = {}
     """Values of the supported parameters, by their Responses names."""
     effort: str | None = None

@@ -23,7 +23,7 @@ def plan_summary(plan: Plan, task: SummaryTask) -> Plan:
     so neither the response nor the diagnostics speak of it."""
     notes = tuple(each for each in plan.diagnostics if not each.code.startswith("format."))
     used = structs.replace(plan.used, text_format={"type": "text"})
-    return structs.replace(plan, summary_task=task, used=used, diagnostics=notes)
+    return structs.replace(plan, summary_task=task, mcp=None, used=used, diagnostics=notes)
 
 
 def needs_compaction(

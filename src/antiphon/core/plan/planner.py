@@ -25,6 +25,8 @@ from antiphon.core.history.pairing import pair_calls
 from antiphon.core.history.read_items import has_only_messages, read_items
 from antiphon.core.history.steps import HistoryCode, ReasoningStep, Step
 from antiphon.core.items import Document
+from antiphon.core.mcp.thread import find_approved, find_calls_made
+from antiphon.core.mcp.toolset import MCP, McpPlan, read_toolset
 from antiphon.core.plan.declare_tools import DeclaredTools, declare_tools
 from antiphon.core.plan.effort import Effort, decide_effort, fixed_parameters
 from antiphon.core.plan.hosted_tools import REFUSE, HostedToolPolicy
@@ -131,6 +133,12 @@ class Planner:
         request = structs.replace(self.request, input=(*self.request.input, item))
         return Planner(request, structs.replace(self.inputs, compacted=compacted), self._kept)
 
+    def continue_with(self, items: Iterable[Document]) -> Planner:
+        """Return the planner of the same request with output items at its end: what MCP servers
+        were asked before the model."""
+        request = structs.replace(self.request, input=(*self.request.input, *items))
+        return Planner(request, self.inputs, self._kept)
+
     def _make_plan(self, target: PlanTarget, without: Modes) -> Plan:
         task = self.inputs.task
         capabilities = self._capabilities(target, without)
@@ -221,6 +229,7 @@ def _decide_settings(
         tool_choice=output.tools.tool_choice,
         single_call=request.parallel_tool_calls is False,
         search=_search_rules(request, tools),
+        mcp=_mcp_plan(request, tools),
         parameters=parameters,
         effort=effort.value,
         effective_effort=effort.effective,
@@ -262,10 +271,29 @@ def _read_history(
             tool_output_files=capabilities.tool_output_files,
             tool_errors=capabilities.tool_errors,
             client_blocks=capabilities.client_blocks,
+            approvals=_approvals(request, items, inputs.hosted_tools, capabilities),
         ),
     )
     notes.extend(changed)
     return items, _open_capsules(steps, target, inputs.unseal, notes)
+
+
+def _approvals(
+    request: Request,
+    items: Sequence[Mapping[str, Any]],
+    policy: HostedToolPolicy,
+    capabilities: Capabilities,
+) -> frozenset[str] | None:
+    """The approval requests whose calls were made, or are about to be; None: the gateway runs no
+    MCP tools for this request."""
+    rules = policy.mcp_rules(capabilities) if request.tools and policy.mcp else None
+    if rules is None:
+        return None
+    tools = [tool for tool in request.tools if tool.get("type") == MCP]
+    if not tools:
+        return None
+    approved = find_approved(items, [read_toolset(tool, rules) for tool in tools])
+    return find_calls_made(items) | {each.request_id for each in approved}
 
 
 def _open_capsules(
@@ -325,6 +353,13 @@ def _search_rules(request: Request, tools: DeclaredTools) -> SearchRules | None:
         max_calls=min(limits, default=None),
         include_sources=SOURCES in request.include,
     )
+
+
+def _mcp_plan(request: Request, tools: DeclaredTools) -> McpPlan | None:
+    """Apply the limit of the request to calls of MCP servers."""
+    if tools.mcp is None:
+        return None
+    return structs.replace(tools.mcp, max_calls=request.max_tool_calls)
 
 
 # Parameters

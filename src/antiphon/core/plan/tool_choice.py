@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from antiphon.core.capabilities import Capabilities
 from antiphon.core.diagnostic import Code, Diagnostic, degraded
+from antiphon.core.mcp.toolset import MCP
 from antiphon.core.plan.hosted_tools import family
 from antiphon.core.plan.parse_tool import ToolOffer
 from antiphon.core.plan.plan import Notes
@@ -83,6 +84,8 @@ def _select_one(
     targets = [offer for offer in usable if id(offer) in matches]
     if not targets:
         raise _invalid(f"`tool_choice` names a tool that `tools` does not have: {_label(choice)}.")
+    if len(targets) > 1 or targets[0].handling == "unlisted":  # any tool of an MCP server
+        return _select_by_mode("required", targets, capabilities, notes)
     name = registry.names.get(targets[0].key) if targets[0].handling == "declared" else None
     if name is not None and "function" in capabilities.tool_choice:
         return Selection(offers=usable, choice=ToolChoice("function", name))
@@ -118,13 +121,23 @@ def _read_allowed(choice: JSONObject, registry: ToolRegistry) -> set[int]:
 def _find_tools(choice: JSONObject, registry: ToolRegistry) -> list[ToolOffer]:
     """Find the tools that a choice names, including those that are left out."""
     kind = family(str(choice.get("type")))
-    name = choice.get("server_label" if kind == "mcp" else "name")
+    name = choice.get("name")
     if kind == "namespace":
         return [offer for offer in registry.all_offers() if offer.namespace == name is not None]
     same = [offer for offer in registry.all_offers() if family(offer.type) == kind]
     if kind in {"function", "custom"}:
         return _find_by_name(name, choice.get("namespace"), same)
+    if kind == MCP:
+        return [offer for offer in same if _is_of_server(offer, choice.get("server_label"), name)]
     return [offer for offer in same if name in (None, offer.name)]
+
+
+def _is_of_server(offer: ToolOffer, label: object, name: object) -> bool:
+    """Whether a tool is of the server that a choice names. Where the gateway does not know the
+    tools of a server, the server stands for all of them."""
+    if offer.handling != "declared":
+        return label in (None, offer.name)
+    return label in (None, offer.namespace) and name in (None, offer.name)
 
 
 def _find_by_name(name: object, namespace: object, offers: Sequence[ToolOffer]) -> list[ToolOffer]:

@@ -16,7 +16,9 @@ from msgspec import structs
 from antiphon.core.capabilities import Capabilities
 from antiphon.core.diagnostic import Code, ignored
 from antiphon.core.freeform.grammar import declared_grammar
+from antiphon.core.history.client_format import FormatSupport, read_extra
 from antiphon.core.history.steps import Step, ToolCallStep
+from antiphon.core.mcp.toolset import MCP
 from antiphon.core.plan.hosted_tools import REFUSE, HostedToolPolicy, refuse_tool
 from antiphon.core.plan.parse_tool import (
     Key,
@@ -47,6 +49,8 @@ class ToolRegistry:
         self.hosted: list[ToolOffer] = []
         """The tools that the provider runs itself, and those that are ignored."""
         self.names: dict[Key, str] = {}
+        self.servers: list[tuple[str, JSONObject]] = []
+        """MCP servers that the gateway asks: where each is declared, and how."""
         self.groups: dict[str, str] = {}
         """Descriptions of namespaces."""
         self._notes = notes
@@ -97,6 +101,8 @@ class ToolRegistry:
             self._add(child, f"{param}.tools[{index}]", origin, namespace)
 
     def _add_tool(self, tool: object, param: str, origin: Origin, namespace: str | None) -> None:
+        if namespace is None and origin == "request" and self._take_server(tool, param):
+            return
         self._count_grammar(tool, param)
         notes: Notes = []
         offer = parse_tool(
@@ -108,16 +114,40 @@ class ToolRegistry:
             return
         if offer.handling != "declared":
             self.hosted.append(offer)
-        elif (known := self.offers.get(offer.key)) is None:
+        elif not self.add_offer(offer, param):
+            return
+        self._notes.extend(notes)
+
+    def add_offer(self, offer: ToolOffer, param: str) -> bool:
+        """Add a tool that can be declared; False: it is known already."""
+        known = self.offers.get(offer.key)
+        if known is None:
             self._take_name(offer, param)
             self.offers[offer.key] = offer
         elif known.same_as(offer):
-            return
+            return False
         else:
             self._redeclare(known, offer, param)
-        self._notes.extend(notes)
+        return True
+
+    def _take_server(self, tool: object, param: str) -> bool:
+        """Keep an MCP server that the gateway asks; False: it is none. One behind a connector of a
+        vendor cannot be asked. A provider of the client's own format gets the client's own list."""
+        if not isinstance(tool, Mapping) or tool.get("type") != MCP:
+            return False
+        support = FormatSupport(client_blocks=self._capabilities.client_blocks)
+        if read_extra(tool, support) is not None:
+            return True
+        if tool.get("connector_id") or tool.get("tunnel_id"):
+            return False
+        if self._policy.mcp_rules(self._capabilities) is None:
+            return False
+        self.servers.append((param, tool))
+        return True
 
     def _refuse_unavailable(self, offer: ToolOffer, param: str) -> None:
+        if offer.type == MCP and "extra" in offer.document:
+            return  # other gateways ignore servers in this format, and so do its clients
         if offer.unavailable and self._policy.refuses(offer.type):
             raise refuse_tool(offer.type, param, offer.unavailable, self._capabilities)
 
@@ -165,7 +195,11 @@ class ToolRegistry:
 
     def resolve_calls(self, steps: Sequence[Step]) -> tuple[Step, ...]:
         """Resolve the tool of every call in the history, whether it is still offered or not."""
-        keys = [key for key in reversed(self.offers) if key[0] != HOSTED]
+        keys = [
+            key
+            for key, offer in reversed(self.offers.items())
+            if key[0] != HOSTED and offer.type != MCP
+        ]
         namespaces = {name: namespace for namespace, name in keys}
         return tuple(
             self._resolve_call(step, namespaces) if isinstance(step, ToolCallStep) else step

@@ -301,7 +301,7 @@ class ResponseMachine:
 
     def start_raw_item(self, delta: RawItemStarted) -> list[Event]:
         self._expect_output("item")
-        block = RawBlock(delta.document, self._new_id, is_complete=False)
+        block = RawBlock(delta.document, self._new_id, is_complete=False, is_held=delta.held)
         self._raw_items[delta.number] = block
         return self._add_block(block)
 
@@ -363,8 +363,8 @@ class ResponseMachine:
         self._expect_output("end of a round")
         for call in self._calls.values():
             call.end_round()
-        while self._raw_items:
-            self._raw_items.popitem()[1].abandon()
+        for number in [number for number, each in self._raw_items.items() if not each.is_held]:
+            self._raw_items.pop(number).abandon()
         events = self._add_block(self._new_reasoning_block()) if self._pending_states else []
         return events + self._sequencer.close_finished()
 
@@ -375,6 +375,10 @@ class ResponseMachine:
         self._calls = {index: call for index, call in self._calls.items() if not call.is_finished}
         self._usage_counter.next_round()
         self._round_start = self._sequencer.finished_count
+
+    def use_tools(self, tools: ToolIdentityMap) -> None:
+        """Restore the calls of these tools from now on: they were not known before."""
+        self._tools = tools
 
     def use_provider(self, seal: Seal | None, describe: Callable[[ProviderFault], str]) -> None:
         """Seal the state of another provider from now on, and describe its faults."""

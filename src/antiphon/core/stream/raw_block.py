@@ -48,11 +48,18 @@ class RawBlock:
     """An item that arrived whole, or one that the provider has started and will end."""
 
     def __init__(
-        self, document: Document, new_id: Callable[[str], str], *, is_complete: bool = True
+        self,
+        document: Document,
+        new_id: Callable[[str], str],
+        *,
+        is_complete: bool = True,
+        is_held: bool = False,
     ) -> None:
+        """`is_held`: the gateway ends it, and not the round that it began in."""
         self.output_index = -1
         self.announced = False
         self.is_complete = is_complete
+        self.is_held = is_held
         self._kind = str(document.get("type"))
         document = _repair_id(document, new_id)
         missing = {} if is_complete else _MISSING_AT_START.get(self._kind, {})

@@ -15,7 +15,7 @@ from antiphon.core.tools.naming import provider_name
 from antiphon.errors import ToolCollision
 
 ToolType: TypeAlias = Literal[
-    "function", "custom", "shell", "local_shell", "apply_patch", "tool_search", "web_search"
+    "function", "custom", "shell", "local_shell", "apply_patch", "tool_search", "web_search", "mcp"
 ]
 
 

@@ -21,6 +21,9 @@ from antiphon.core.filters.simple_filters import (
     SingleCallFilter,
 )
 from antiphon.core.freeform.filter import FreeformInputFilter
+from antiphon.core.mcp.filter import McpFilter
+from antiphon.core.mcp.opening import McpOpening
+from antiphon.core.mcp.toolset import McpPlan
 from antiphon.core.plan.plan import Plan
 from antiphon.core.structured_output.filter import StructuredOutputFilter
 from antiphon.core.tools.identity import NO_TOOLS
@@ -37,11 +40,14 @@ def make_filters(
     Filters that may want a further round come before those that need to know whether the answer is
     complete.
     """
+    if plan.mcp is not None and plan.mcp.needs_opening:
+        return [McpOpening(plan.mcp, new_id)]
     search = None if plan.search is None else _make_search_filter(plan, plan.search, new_id)
     filters: list[DeltaFilter | None] = [
         EmptyAnswerFilter(reminds=reminders),
         ReasoningSummaryFilter() if plan.include_reasoning_summary else None,
         search,
+        None if plan.mcp is None else _make_mcp_filter(plan, plan.mcp, new_id),
         None if plan.identities is NO_TOOLS else FreeformInputFilter.of(plan.identities),
         None if plan.contract.requested == "text" else _make_output_filter(plan),
         SingleCallFilter() if plan.single_call else None,
@@ -65,10 +71,14 @@ def _make_search_filter(
     )
 
 
+def _make_mcp_filter(plan: Plan, mcp: McpPlan, new_id: Callable[[str], str]) -> McpFilter:
+    return McpFilter(mcp, tools=plan.identities, choice=plan.tool_choice, new_id=new_id)
+
+
 def _make_output_filter(plan: Plan) -> StructuredOutputFilter:
     """Make the filter of an output format. It holds back all output if another filter may yet want
     a round."""
-    holds = plan.search is not None or plan.summary_task is not None
+    holds = any(each is not None for each in (plan.search, plan.mcp, plan.summary_task))
     return StructuredOutputFilter(plan.contract, holds=holds)
 
 
@@ -81,6 +91,17 @@ class FilterChain:
         self._diagnostics = diagnostics
         self._wishes: dict[int, Wish] = {}
         """By the position of the filter."""
+
+    # Before the first request
+
+    def open(self) -> list[Delta]:
+        """Return what filters release before the first request; they may want calls."""
+        deltas: list[Delta] = []
+        for position, each in enumerate(self._filters):
+            end = each.open()
+            deltas += end.deltas
+            self._keep(position, end.wish)
+        return deltas
 
     # The end of a round
 

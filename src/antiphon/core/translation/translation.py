@@ -15,7 +15,7 @@ from functools import wraps
 from typing import Any, Concatenate, ParamSpec
 
 import msgspec
-from msgspec import structs
+from msgspec import Struct, structs
 
 from antiphon.core.client_profile import OTHER, Profile
 from antiphon.core.deltas import (
@@ -32,7 +32,6 @@ from antiphon.core.deltas import (
 from antiphon.core.events import Event
 from antiphon.core.faults.fault import ProviderFault, blocked_fault, internal_fault, protocol_fault
 from antiphon.core.filters.filter import BYPASS, DeltaFilter
-from antiphon.core.filters.markup import filter_whole_answer, make_markup_filters, pass_deltas
 from antiphon.core.filters.simple_filters import EmptyAnswerFilter
 from antiphon.core.items import ReasoningItem
 from antiphon.core.plan.measure_input import measure_input
@@ -41,14 +40,15 @@ from antiphon.core.response import Response
 from antiphon.core.stream.finish import COMPLETED, FILTERED, Outcome, map_finish_reason
 from antiphon.core.stream.machine import ResponseMachine
 from antiphon.core.stream.phase import Phase
-from antiphon.core.stream.source import Framer, Source
+from antiphon.core.stream.source import Source
 from antiphon.core.stream.usage import estimate_usage, usage_estimated
+from antiphon.core.tools.identity import ToolIdentityMap
 from antiphon.core.translation.filters import FilterChain, make_filters
 from antiphon.core.translation.next_step import READING, Calls, Ended, Next, Round
+from antiphon.core.translation.stream_reader import StreamReader
 from antiphon.errors import BridgeError, ResponseTooLarge
 from antiphon.framing.limits import DEFAULT_LIMITS, ResponseLimits
 from antiphon.framing.sse import Frame
-from antiphon.framing.surrogates import SurrogateJoiner
 
 _MAX_ROUNDS = 24  # far beyond what any filter wants: every response ends
 
@@ -81,7 +81,8 @@ def make_translation(
         earlier_usage=None if plan.compacted is None else plan.compacted.usage,
     )
     filters = make_filters(plan, profile, new_id, reminders=reminders)
-    return Translation(machine, source, filters, limits=limits)
+    opens_with_calls = plan.mcp is not None and plan.mcp.needs_opening
+    return Translation(machine, source, filters, limits=limits, opens_with_calls=opens_with_calls)
 
 
 _Given = ParamSpec("_Given")
@@ -114,6 +115,13 @@ def _collected(
     return collect
 
 
+class Replanned(Struct, frozen=True):
+    """A plan that was made after `open_calls`: what the output of its request is read with."""
+
+    tools: ToolIdentityMap
+    filters: Sequence[DeltaFilter]
+
+
 class Translation:
     """One response over all of its rounds. Streamed: `feed` and `close`. Whole: `feed_whole`."""
 
@@ -124,6 +132,7 @@ class Translation:
         filters: Sequence[DeltaFilter] = (),
         *,
         limits: ResponseLimits = DEFAULT_LIMITS,
+        opens_with_calls: bool = False,
     ) -> None:
         """`machine` seals and describes as `source` does."""
         self.machine = machine
@@ -133,10 +142,12 @@ class Translation:
         """Number of further rounds begun: 0 in the first."""
         self.frame_count = 0
         """Frames received so far. Bytes may come without any: comments keep a line alive."""
+        self.opens_with_calls = opens_with_calls
+        """The gateway makes calls before the first request: `open_calls` begins the response."""
         self.path = DeltaPath(machine, filters, limits)
         self._limits = limits
         self._stream_bytes = 0
-        self._reader = _StreamReader(source, limits)
+        self._reader = StreamReader(source, limits)
         self._chain = FilterChain(filters, machine.diagnostics)
         self._plans: dict[int, Plan] = {}
         self._round: Round | None = None
@@ -150,6 +161,13 @@ class Translation:
             return []
         models = (delta.model for delta in deltas if isinstance(delta, Start))
         return self.machine.start(next(models, None))
+
+    @_collected
+    def open_calls(self, events: list[Event]) -> None:
+        """Begin with calls of the gateway, before the first request; its plan says which."""
+        events += self.start()
+        self.path.feed_machine(self._chain.open(), events)
+        self._conclude(events)
 
     def note_request(self, plan: Plan) -> None:
         """The request of this round is about to be sent. If its plan is known, usage that the
@@ -168,7 +186,7 @@ class Translation:
     def close(self, events: list[Event]) -> None:
         """End the round: the upstream has closed the stream."""
         self._read(self._reader.close_frames(), events)
-        self._finish_stream(events)
+        self._end_round(events)
 
     @_collected
     def feed_whole(self, events: list[Event], body: bytes) -> None:
@@ -177,7 +195,7 @@ class Translation:
         self.path.count(decoded)
         if self._reader.has_markup or not self.path.take_whole(decoded, events):
             self._take(self._reader.filter_whole(decoded), events)
-            self._end_round(events)
+            self._end_round(events, is_whole=True)
 
     def connection_lost(self, fault: ProviderFault) -> list[Event]:
         """End the round: the connection broke."""
@@ -197,11 +215,12 @@ class Translation:
         provider (`stop`), or as cancelled."""
         events += self.start() + self.machine.finish(reason)
 
-    def fail(self, fault: ProviderFault) -> list[Event]:
-        """Fail the response; nothing happens to one that has ended."""
+    def fail(self, fault: ProviderFault | str) -> list[Event]:
+        """Fail the response, with a fault or with a problem of its request; nothing happens
+        to one that has ended."""
         if self.machine.has_ended:
             return []
-        events = self.start() + self.machine.fail(fault)
+        events = self.start() + self.machine.fail(fault, code="invalid_prompt")
         self.note_end()
         return events
 
@@ -223,14 +242,7 @@ class Translation:
                 path.count(deltas)
                 self._take(reader.filter_markup(deltas) if reader.has_markup else deltas, events)
             if decoder.ended:
-                self._finish_stream(events)
-
-    def _finish_stream(self, events: list[Event]) -> None:
-        if self.next is READING and not self.machine.has_ended:
-            last = self._reader.decoder.close()
-            self.path.count(last)
-            self._take(self._reader.finish(last), events)
-        self._end_round(events)
+                self._end_round(events)
 
     def _take(self, deltas: Sequence[Delta], events: list[Event]) -> None:
         """Pass decoded deltas through the filters to the machine."""
@@ -246,8 +258,12 @@ class Translation:
 
     # The end of a round
 
-    def _end_round(self, events: list[Event]) -> None:
+    def _end_round(self, events: list[Event], *, is_whole: bool = False) -> None:
         machine = self.machine
+        if not is_whole and self.next is READING and not machine.has_ended:
+            last = self._reader.decoder.close()
+            self.path.count(last)
+            self._take(self._reader.finish(last), events)
         self.path.follow(None)
         if machine.has_ended or self.next is not READING:
             return
@@ -316,11 +332,16 @@ class Translation:
         self.rounds += 1
         self.machine.next_round()
 
-    def read_from(self, source: Source) -> None:
-        """Read the output of another attempt at this round: its request is about to be sent."""
+    def read_from(self, source: Source, replanned: Replanned | None = None) -> None:
+        """Read the output of another attempt at this round: its request is about to be sent.
+        `replanned`: it is the first one after `open_calls`, with a plan of its own."""
+        if replanned is not None:
+            self.machine.use_tools(replanned.tools)
+            self.path.use_filters(replanned.filters)
+            self._chain = FilterChain(replanned.filters, self.machine.diagnostics)
         self.path.begin_attempt()
         self.machine.use_provider(source.seal, source.describe)
-        self._reader = _StreamReader(source, self._limits)
+        self._reader = StreamReader(source, self._limits)
         if not self.machine.has_ended:
             self.next = READING
 
@@ -384,6 +405,11 @@ class DeltaPath:
         """The delta that took the long way, if pieces like it may take the direct one."""
         self._append: Callable[..., list[Event]] = lambda *_: []
         """`append` of the block that is open."""
+
+    def use_filters(self, filters: Sequence[DeltaFilter]) -> None:
+        """Pass deltas through these filters from now on."""
+        self._filters = filters
+        self._feeds = [each.feed for each in filters]
 
     def begin_attempt(self) -> None:
         """Deltas come from another attempt from now on."""
@@ -529,53 +555,6 @@ class DeltaPath:
             if self._machine.has_ended:
                 break
             events += self._machine.feed(delta)
-
-
-class _StreamReader:
-    """Reads the output of one attempt."""
-
-    def __init__(self, source: Source, limits: ResponseLimits) -> None:
-        self._framer: Framer = source.dialect.framer(limits.frame_bytes)
-        self._joins_surrogates = False
-        self._markup_filters = make_markup_filters(source.guards) if source.guards else []
-        self.decoder = source.dialect.decoder()
-        self.decode = source.dialect.decode
-        """Returns the deltas of a body that is not streamed."""
-        self.has_markup = bool(self._markup_filters)
-        """Whether deltas have to pass `filter_markup`."""
-
-    def read_frames(self, chunk: bytes) -> list[Frame]:
-        """Return the frames that this chunk completes."""
-        # `find`: for `in`, CPython 3.11 first makes an error that a number was expected.
-        if not self._joins_surrogates and (chunk.find(b"\\u") >= 0 or chunk[-1:] == b"\\"):
-            self._framer = SurrogateJoiner(self._framer)
-            self._joins_surrogates = True
-        return self._framer.feed(chunk)
-
-    def close_frames(self) -> list[Frame]:
-        """Return the last frames: the provider has closed the stream."""
-        return self._framer.close()
-
-    def filter_markup(self, deltas: Sequence[Delta]) -> Sequence[Delta]:
-        """Take leaked markup out of decoded deltas. What these filters hold back is no output yet:
-        it may turn out to be nothing but a tag."""
-        for each in self._markup_filters:
-            deltas = pass_deltas(each, deltas)
-        return deltas
-
-    def finish(self, last: Sequence[Delta]) -> list[Delta]:
-        """End the stream: return its last deltas, and those that the filters held back."""
-        if not self.has_markup:
-            return [*last]
-        deltas = [*self.filter_markup(last)]
-        held_back: list[Delta] = []
-        for each in self._markup_filters:
-            held_back = [*pass_deltas(each, held_back), *each.close(final=True).deltas]
-        return deltas + held_back
-
-    def filter_whole(self, decoded: list[Delta]) -> list[Delta]:
-        """Take leaked markup out of the deltas of a body that is not streamed."""
-        return filter_whole_answer(decoded, self._markup_filters)
 
 
 _IDLE = Phase.IDLE

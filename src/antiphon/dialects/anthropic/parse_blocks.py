@@ -20,9 +20,9 @@ from antiphon.core.items import Document
 from antiphon.dialects.anthropic.blocks import REDACTED, THINKING
 from antiphon.dialects.anthropic.message_ids import unwrap_call_id
 from antiphon.dialects.anthropic.parse_errors import invalid, mapping, type_name
+from antiphon.dialects.anthropic.parse_mcp import FORMAT, call_of_block
 from antiphon.dialects.anthropic.parse_types import BLOCKS, check_members
 
-FORMAT = "messages"
 _SYSTEM = -1
 """The number of the message that the `system` member is read as."""
 _BILLING = "x-anthropic-billing-header:"
@@ -45,6 +45,12 @@ def with_extra(item: Document, block: Mapping[str, Any], *known: str) -> Documen
 def _client_block(block: Document, text: str = "") -> Document:
     about = {"text": text} if text else {}
     return {"type": "client_block", "format": FORMAT, "block": block, **about}
+
+
+def _instead(block: Document) -> Document:
+    """The item that other providers get instead of a block, if it stands for one."""
+    call = call_of_block(block)
+    return {} if call is None else {"instead": call}
 
 
 # --- the system prompt ----------------------------------------------------------------------------
@@ -118,7 +124,7 @@ class _MessageReader:
             self._add(_ITEMS[kind](block, path), position)
         elif self._role == "assistant" and kind != "text" and kind not in _PARTS:
             self._end_parts()
-            self._add({**_client_block(block), "role": "assistant"}, position)
+            self._add({**_client_block(block), "role": "assistant", **_instead(block)}, position)
         else:
             self._add_part(_read_part(block, path, self._text_type), position)
 

@@ -13,8 +13,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from antiphon.core.items import Document
-from antiphon.dialects.anthropic.parse_blocks import FORMAT, with_extra
+from antiphon.dialects.anthropic.parse_blocks import with_extra
 from antiphon.dialects.anthropic.parse_errors import invalid, mapping, type_name
+from antiphon.dialects.anthropic.parse_mcp import FORMAT
 from antiphon.dialects.anthropic.parse_types import TOOL, check_members
 
 _DATED = re.compile(r"(?P<family>[a-z_]+?)_20\d{6}$")

@@ -28,6 +28,7 @@ from antiphon.core.events import (
     InputDelta,
     ItemAdded,
     ItemDone,
+    MCPArgumentsDelta,
     ReasoningDelta,
     SummaryDelta,
     TextDelta,
@@ -49,12 +50,12 @@ from antiphon.dialects.anthropic.render_items import (
     compaction_block,
     is_call,
     is_compaction,
-    is_search,
+    is_server_call,
     is_unfinished,
     render_citation,
-    search_input,
-    search_result_block,
-    search_use_block,
+    server_arguments,
+    server_result_block,
+    server_use_block,
 )
 from antiphon.dialects.anthropic.render_message import (
     end_of_message,
@@ -85,6 +86,7 @@ class MessagesRenderer:
             TextDelta: self._render_text,
             ReasoningDelta: self._render_reasoning,
             ArgumentsDelta: self._render_arguments,
+            MCPArgumentsDelta: self._render_arguments,
             InputDelta: self._render_input,
             SummaryDelta: self._render_summary,
             AnnotationAdded: self._render_annotation,
@@ -150,11 +152,11 @@ class MessagesRenderer:
         if is_call(item):
             block = call_block(item, self._response_id, event.output_index)
             return self._blocks.open(shows, block)
-        if is_search(item):
-            return self._blocks.open(shows, search_use_block(item))
+        if is_server_call(item):
+            return self._blocks.open(shows, server_use_block(item))
         return b""
 
-    def _render_arguments(self, event: ArgumentsDelta) -> bytes:
+    def _render_arguments(self, event: ArgumentsDelta | MCPArgumentsDelta) -> bytes:
         return self._blocks.add_input(event.delta) if event.delta else b""
 
     def _render_input(self, event: InputDelta) -> bytes:
@@ -173,10 +175,11 @@ class MessagesRenderer:
             rest = self._blocks.add_input('"}')
         return rest + self._blocks.close()
 
-    def _end_search(self, item: Document, output_index: int) -> bytes:
-        query = self._blocks.add_input(_encode(search_input(item)).decode())
-        result = self._blocks.open(("result", output_index), search_result_block(item))
-        return query + result + self._blocks.close()
+    def _end_server_call(self, item: Document, output_index: int) -> bytes:
+        has_input = self._blocks.has_input
+        rest = b"" if has_input else self._blocks.add_input(server_arguments(item))
+        result = self._blocks.open(("result", output_index), server_result_block(item))
+        return rest + result + self._blocks.close()
 
     def _render_item_end(self, event: ItemDone) -> bytes:
         item = event.item
@@ -188,7 +191,7 @@ class MessagesRenderer:
             return self._end_call(item)
         if is_compaction(item):
             return self._render_compaction(item)
-        return self._end_search(item, event.output_index) if is_search(item) else b""
+        return self._end_server_call(item, event.output_index) if is_server_call(item) else b""
 
     def _render_compaction(self, item: Document) -> bytes:
         block = compaction_block(item)

@@ -61,9 +61,8 @@ def call_arguments(item: CallItem) -> str:
             return _json(item.arguments)
 
 
-def call_input(item: CallItem) -> Any:
+def call_input(arguments: str) -> Any:
     """The arguments for a whole response. Arguments that are no JSON object are wrapped in one."""
-    arguments = call_arguments(item)
     try:
         decoded = msgspec.json.decode(arguments)
     except (msgspec.DecodeError, RecursionError):
@@ -120,6 +119,66 @@ def _result(source: Document) -> Document:
         "encrypted_content": "",
         "page_age": None,
     }
+
+
+# --- tools of MCP servers -------------------------------------------------------------------------
+
+
+def is_mcp_call(item: Item) -> TypeGuard[Document]:
+    return isinstance(item, dict) and item.get("type") == "mcp_call"
+
+
+def _mcp_id(item: Document) -> str:
+    return f"mcptoolu_{str(item.get('id')).removeprefix('mcp_')}"
+
+
+def _mcp_use_block(item: Document) -> Document:
+    return {
+        "type": "mcp_tool_use",
+        "id": _mcp_id(item),
+        "name": item.get("name"),
+        "input": {},
+        "server_name": item.get("server_label"),
+    }
+
+
+def _mcp_result_block(item: Document) -> Document:
+    error = item.get("error")
+    text = item.get("output") if error is None else _error_text(error)
+    return {
+        "type": "mcp_tool_result",
+        "tool_use_id": _mcp_id(item),
+        "is_error": error is not None,
+        "content": [{"type": "text", "text": text or ""}],
+    }
+
+
+def _error_text(error: Any) -> str:
+    match error:
+        case {"message": str(text)} | {"content": [{"text": str(text)}]}:
+            return text
+    return _json(error)
+
+
+# --- calls that a server makes --------------------------------------------------------------------
+
+
+def is_server_call(item: Item) -> TypeGuard[Document]:
+    return is_search(item) or is_mcp_call(item)
+
+
+def server_use_block(item: Document) -> Document:
+    """The block of the call, without its arguments."""
+    return search_use_block(item) if is_search(item) else _mcp_use_block(item)
+
+
+def server_arguments(item: Document) -> str:
+    """The arguments of the call: text of a JSON object."""
+    return _json(search_input(item)) if is_search(item) else str(item.get("arguments") or "{}")
+
+
+def server_result_block(item: Document) -> Document:
+    return search_result_block(item) if is_search(item) else _mcp_result_block(item)
 
 
 # --- compactions ----------------------------------------------------------------------------------

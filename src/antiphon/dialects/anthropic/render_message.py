@@ -11,17 +11,19 @@ from antiphon.core.items import Document, Item, Message, OutputText, ReasoningIt
 from antiphon.core.response import Response, ResponseUsage
 from antiphon.dialects.anthropic.message_ids import message_id
 from antiphon.dialects.anthropic.render_items import (
+    call_arguments,
     call_block,
     call_input,
     compaction_block,
     is_call,
     is_compaction,
     is_search,
+    is_server_call,
     is_unfinished,
     render_citation,
-    search_input,
-    search_result_block,
-    search_use_block,
+    server_arguments,
+    server_result_block,
+    server_use_block,
 )
 
 _TIERS = {"default": "standard"}
@@ -72,12 +74,15 @@ def _item_blocks(item: Item, response_id: str, index: int) -> Iterator[Document]
         yield from _thinking_blocks(item)
     elif is_call(item):
         if not is_unfinished(item):
-            yield {**call_block(item, response_id, index), "input": call_input(item)}
+            yield {
+                **call_block(item, response_id, index),
+                "input": call_input(call_arguments(item)),
+            }
     elif is_compaction(item):
         yield compaction_block(item)
-    elif is_search(item):
-        yield {**search_use_block(item), "input": search_input(item)}
-        yield search_result_block(item)
+    elif is_server_call(item):
+        yield {**server_use_block(item), "input": call_input(server_arguments(item))}
+        yield server_result_block(item)
 
 
 def _text_blocks(message: Message) -> Iterator[Document]:

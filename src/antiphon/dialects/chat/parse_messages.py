@@ -74,7 +74,9 @@ class _Thread:
         """Read the state of each call from where the client has it, the most exact source first."""
         states = [*_sealed_states(message.get("reasoning_details"))]
         calls = [*self._read_calls(message.get("tool_calls"), f"{param}.tool_calls")]
-        if states:
+        if _carry_all(calls, states):
+            states = []  # the calls also know its place
+        else:
             calls = [_Call(call.item) for call in calls]
         states += [state for call in calls for state in call.before_text]
         carried = [state for call in calls for state in call.before]
@@ -171,6 +173,12 @@ def _join_reasoning(
         yield from states[1:]
     elif not any("encrypted_content" in state for state in carried):
         yield {"type": "reasoning", "summary": [], **content}
+
+
+def _carry_all(calls: Sequence[_Call], states: Sequence[Document]) -> bool:
+    """Whether the ids of calls carry all of these states."""
+    carried = [state for call in calls for state in (*call.before, *call.before_text)]
+    return all(state in carried for state in states)
 
 
 def _sealed_states(details: Any) -> Iterator[Document]:

@@ -15,7 +15,7 @@ from antiphon.core.request import Request
 from antiphon.core.response import Response, UsedSettings
 from antiphon.dialects.responses.parse_tools import EFFORTS, NAMESPACE_TOOLS, TOOLS
 
-_SECRET_FIELDS = frozenset({"authorization", "headers", "domain_secrets"})
+_SECRET_FIELDS = frozenset({"authorization", "authorization_token", "headers", "domain_secrets"})
 _REPORTED_TIERS = {"auto": "default", "fast": "priority"}
 _FUNCTION_DEFAULTS = {"description": None, "parameters": None, "strict": None}
 

@@ -23,6 +23,7 @@ from antiphon.store.trace.rows import (
     TraceLoss,
     TraceRequest,
     TraceRow,
+    TraceServerCall,
     TraceSkip,
     TraceStream,
     TraceUsage,
@@ -114,6 +115,7 @@ class TraceDetail(Struct, frozen=True, kw_only=True):
     request: TraceRequest | None = None
     attempts: tuple[TraceAttempt, ...] = ()
     skipped: tuple[TraceSkip, ...] = ()
+    server_calls: tuple[TraceServerCall, ...] = ()
     diagnostics: tuple[TraceDiagnostic, ...] = ()
     streams: tuple[TraceStream, ...] = ()
     errors: tuple[TraceError, ...] = ()
@@ -210,6 +212,7 @@ def build_detail(rows: list[TraceRow]) -> TraceDetail:
         request=_last(rows, TraceRequest),
         attempts=tuple(_select(rows, TraceAttempt)),
         skipped=tuple(_select(rows, TraceSkip)),
+        server_calls=tuple(_select(rows, TraceServerCall)),
         diagnostics=tuple(_select(rows, TraceDiagnostic)),
         streams=tuple(_select(rows, TraceStream)),
         errors=tuple(_select(rows, TraceError)),

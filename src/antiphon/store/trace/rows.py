@@ -106,6 +106,22 @@ class TraceSkip(_RequestRow, frozen=True, kw_only=True, tag="skip"):
     reason: str
 
 
+class TraceServerCall(_RequestRow, frozen=True, kw_only=True, tag="server_call"):
+    """One call of an MCP server: a list of its tools, or a call of one."""
+
+    server: str
+    """The label of the server."""
+    tool: str | None = None
+    """None: a list of the server's tools."""
+    item_id: str
+    """The item of the response, which has arguments and result."""
+    error: str | None = None
+    """The type of the error; None: there was none."""
+    result_bytes: int = 0
+    """Size of the result; of a list, the number of tools."""
+    duration_ms: int = 0
+
+
 class TraceError(_RequestRow, frozen=True, kw_only=True, tag="error"):
     """Why a request failed or was rejected."""
 
@@ -180,6 +196,7 @@ TraceRow: TypeAlias = (
     TraceRequest
     | TraceAttempt
     | TraceSkip
+    | TraceServerCall
     | TraceStream
     | TraceUsage
     | TraceError

@@ -21,6 +21,7 @@ from antiphon.store.trace.rows import (
     TraceDiagnostic,
     TraceError,
     TraceFinish,
+    TraceServerCall,
     TraceSkip,
     TraceUsage,
 )
@@ -229,3 +230,26 @@ def test_a_line_that_is_too_long_continues_below_its_text() -> None:
 def test_the_cost_of_a_request_has_the_digits_of_a_sum() -> None:
     usage = TraceUsage(request_id="q", input_tokens=3, output_tokens=2, cost=0.0)
     assert "cost $0.00" in render(make_detail_page(TraceDetail(usage=usage)))
+
+
+def test_calls_of_mcp_servers_are_listed() -> None:
+    detail = TraceDetail(
+        request=request("req_1"),
+        server_calls=(
+            TraceServerCall(request_id="req_1", server="sky", item_id="mcpl_1", result_bytes=3),
+            TraceServerCall(
+                request_id="req_1",
+                server="sky\x1b[2J",
+                tool="weather",
+                item_id="mcp_1",
+                error="http_error",
+                result_bytes=1234,
+                duration_ms=70,
+            ),
+        ),
+    )
+    text = "\n".join(render(make_detail_page(detail)))
+    assert "sky list of tools 3 tools after" in text
+    assert "/weather 1,234 bytes after" in text
+    assert "http_error" in text
+    assert "\x1b" not in text

@@ -114,6 +114,21 @@ def test_what_the_client_itself_returns_is_not_looked_up() -> None:
     assert restore_states(items, {"fc_1": CallState([kept("a")])}) == tuple(items)
 
 
+def test_state_that_the_client_returns_in_front_of_everything_is_put_back_where_it_was() -> None:
+    """A list beside a message does not say that its state belongs to the call after the text."""
+    first, second = ({"type": "reasoning", "encrypted_content": f"ap2.{name}"} for name in "xy")
+    own = {"fc_1": CallState(before=[kept("a")])}
+    items: list[Document] = [first, sent(TEXT), sent(call("1"))]
+    assert calls_without_state(items) == ["fc_1"]
+    assert restore_states(items, own) == (sent(TEXT), kept("a"), sent(call("1")))
+    assert restore_states(items, {}) == tuple(items)
+    assert calls_without_state([first, second, sent(call("1")), sent(call("2"))]) == [
+        "fc_1",
+        "fc_2",
+    ]
+    assert calls_without_state([sent(TEXT), first, sent(call("1"))]) == []
+
+
 def test_state_is_packed_for_a_capsule_and_read_from_it() -> None:
     state = CallState([kept("a")], [kept("b")], [kept("c")])
     other = ReasoningState("other", "x")

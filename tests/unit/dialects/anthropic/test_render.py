@@ -13,6 +13,8 @@ from antiphon.core.deltas import (
     Delta,
     EmptyReasoning,
     RawItem,
+    RawItemEvent,
+    RawItemStarted,
     Reasoning,
     ReasoningState,
     Refusal,
@@ -297,6 +299,23 @@ def test_a_search_is_a_server_tool_and_its_result() -> None:
     *_, delta, _ = render(finished(SearchStarted(action), ended, Text("wet")))
     counts = {"web_search_requests": 1, "web_fetch_requests": 0}
     assert delta["usage"]["server_tool_use"] == counts
+
+
+def test_a_call_of_an_mcp_server_is_a_tool_and_its_result() -> None:
+    item = {"type": "mcp_call", "id": "mcp_1", "name": "weather", "server_label": "sky"}
+    piece = "response.mcp_call_arguments.delta"
+    use, result, text = blocks(
+        RawItemStarted(-1, {**item, "arguments": ""}, held=True),
+        RawItemEvent(-1, "response.mcp_call.in_progress", {"item_id": "mcp_1"}),
+        RawItemEvent(-1, piece, {"item_id": "mcp_1", "delta": '{"city":'}),
+        RawItemEvent(-1, piece, {"item_id": "mcp_1", "delta": '"Ulm"}'}),
+        RawItem({**item, "arguments": '{"city":"Ulm"}', "output": "Sunny."}, -1),
+        Text("It is sunny."),
+    )
+    assert use["start"]["type"] == "mcp_tool_use"
+    assert joined(use, "partial_json") == '{"city":"Ulm"}'
+    assert result["start"]["content"] == [{"type": "text", "text": "Sunny."}]
+    assert text["start"]["type"] == "text"
 
 
 def test_a_compaction_is_a_block_with_the_sealed_summary() -> None:

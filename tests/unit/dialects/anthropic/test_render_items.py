@@ -22,10 +22,14 @@ from antiphon.dialects.anthropic.render_items import (
     call_input,
     is_call,
     is_search,
+    is_server_call,
     is_unfinished,
     render_citation,
     search_input,
     search_result_block,
+    server_arguments,
+    server_result_block,
+    server_use_block,
 )
 from tests.support.tables import table
 
@@ -58,12 +62,59 @@ def test_every_call_is_a_tool_use(item: CallItem, name: str, arguments: Document
 
 
 def test_arguments_keep_the_bytes_of_the_model() -> None:
-    assert msgspec.json.encode(call_input(function('{"a": 1.0}'))) == b'{"a": 1.0}'
+    assert msgspec.json.encode(call_input('{"a": 1.0}')) == b'{"a": 1.0}'
 
 
 @table("arguments", ['{"a"', "[]", "[" * 5000])
 def test_arguments_that_are_no_object_are_kept_inside_of_one(arguments: str) -> None:
-    assert call_input(function(arguments)) == {"_malformed": arguments}
+    assert call_input(arguments) == {"_malformed": arguments}
+
+
+MCP_CALL: Document = {
+    "type": "mcp_call",
+    "id": "mcp_1",
+    "name": "weather",
+    "server_label": "sky",
+    "arguments": '{"city":"Ulm"}',
+    "output": "Sunny.",
+    "error": None,
+}
+
+
+def test_a_call_of_an_mcp_server_is_a_use_and_its_result() -> None:
+    assert is_server_call(MCP_CALL)
+    assert server_use_block(MCP_CALL) == {
+        "type": "mcp_tool_use",
+        "id": "mcptoolu_1",
+        "name": "weather",
+        "input": {},
+        "server_name": "sky",
+    }
+    assert server_arguments(MCP_CALL) == '{"city":"Ulm"}'
+    assert server_arguments({**MCP_CALL, "arguments": ""}) == "{}"
+    assert server_result_block(MCP_CALL) == {
+        "type": "mcp_tool_result",
+        "tool_use_id": "mcptoolu_1",
+        "is_error": False,
+        "content": [{"type": "text", "text": "Sunny."}],
+    }
+
+
+@table(
+    "error, text",
+    [
+        ({"type": "http_error", "code": 500, "message": "HTTP 500"}, "HTTP 500"),
+        (
+            {"type": "mcp_tool_execution_error", "content": [{"type": "text", "text": "No."}]},
+            "No.",
+        ),
+        ({"type": "other"}, '{"type":"other"}'),
+    ],
+)
+def test_the_error_of_an_mcp_call_is_the_text_of_its_result(error: Document, text: str) -> None:
+    block = server_result_block({**MCP_CALL, "output": None, "error": error})
+    assert block["is_error"]
+    assert block["content"] == [{"type": "text", "text": text}]
 
 
 def test_only_a_call_can_be_unfinished() -> None:

@@ -59,17 +59,21 @@ def test_a_message_has_every_member_that_clients_need() -> None:
 
 
 def test_every_item_is_a_block_or_two() -> None:
-    unknown = {"type": "mcp_call", "id": "mcp_1"}
+    unknown = {"type": "mcp_list_tools", "id": "mcpl_1"}
+    called = {"type": "mcp_call", "id": "mcp_1", "arguments": '{"b": 2}'}
     thought = ReasoningItem(id="rs_1", status="completed", encrypted_content="ap2.x")
-    document = whole(thought, HELLO, CALL, SEARCH, unknown)
+    document = whole(thought, HELLO, CALL, SEARCH, unknown, called)
     assert types(document) == [
         "thinking",
         "text",
         "tool_use",
         "server_tool_use",
         "web_search_tool_result",
+        "mcp_tool_use",
+        "mcp_tool_result",
     ]
     assert document["content"][2]["input"] == {"a": 1}
+    assert document["content"][5]["input"] == {"b": 2}
     assert document["stop_reason"] == "tool_use"
 
 

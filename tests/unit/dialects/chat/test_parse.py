@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
+from antiphon.core.items import Document
 from antiphon.core.request import Request
+from antiphon.dialects.chat.client_call_ids import SealedStates, write_call_id
 from antiphon.dialects.chat.parse import parse_chat
 from antiphon.dialects.chat.parse_messages import ROLES
 from antiphon.errors import InvalidRequest
@@ -141,6 +143,27 @@ def test_sealed_reasoning_comes_back_from_reasoning_details() -> None:
     ).input
     assert first["content"] == [{"type": "reasoning_text", "text": "hm"}]
     assert (first["encrypted_content"], second["encrypted_content"]) == ("ap2.one", "ap2.two")
+
+
+def test_state_within_the_id_of_a_call_stands_in_front_of_this_call() -> None:
+    """The list beside the message has the same state, and not its place."""
+    call_id = write_call_id("up_1", "fc_1", SealedStates(before=("ap2.one",)))
+    message: Document = {
+        "role": "assistant",
+        "content": "I look.",
+        "tool_calls": [{"id": call_id, "type": "function", "function": {"name": "ls"}}],
+    }
+    sealed = {"type": "reasoning.encrypted", "data": "ap2.one"}
+    items = parse({**message, "reasoning_details": [sealed]}).input
+    assert [item["type"] for item in items] == ["message", "reasoning", "function_call"]
+    more = {"type": "reasoning.encrypted", "data": "ap2.two"}
+    items = parse({**message, "reasoning_details": [sealed, more]}).input
+    assert [item["type"] for item in items] == [
+        "reasoning",
+        "reasoning",
+        "message",
+        "function_call",
+    ]
 
 
 def test_calls_of_older_clients_find_their_results_by_name() -> None:

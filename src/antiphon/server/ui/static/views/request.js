@@ -120,7 +120,7 @@ function makeTimeline({ detail, entries, streams }) {
   const replayButton = grid && h("button", { type: "button", onclick: (event) => replay(event.currentTarget, xray, grid, lastMoment(detail, entries)) }, "Replay");
   return h("div", { class: "stack" }, xray,
     h("div", { class: "actions" }, makeLegend(detail, entries.length > 0), replayButton && h("span", { class: "right" }, replayButton)),
-    makeAttempts(detail), makeTruncated(streams), grid);
+    makeAttempts(detail), makeServerCalls(detail), makeTruncated(streams), grid);
 }
 
 /** Show what happened again, at its own pace but in ten seconds at most. */
@@ -234,6 +234,19 @@ function makeAttempts(detail) {
     { name: "Latency", class: "number", cell: (each) => duration(each.latency_ms) },
   ];
   return table("Attempts", columns, [...attempts, ...skipped]);
+}
+
+function makeServerCalls(detail) {
+  const calls = detail.server_calls ?? [];
+  if (calls.length === 0) return null;
+  const columns = [
+    { name: "Server", class: "grow", cell: (each) => each.server },
+    { name: "Tool", class: "grow", cell: (each) => each.tool ?? h("span", { class: "muted" }, "list of tools") },
+    { name: "Outcome", class: "nowrap", cell: (each) => (each.error ? h("span", { class: "pill bad" }, each.error) : h("span", { class: "pill ok" }, "completed")) },
+    { name: "Result", class: "number", cell: (each) => `${count(each.result_bytes ?? 0)} ${each.tool ? "bytes" : "tools"}` },
+    { name: "Duration", class: "number", cell: (each) => duration(each.duration_ms ?? 0) },
+  ];
+  return [h("h3", null, "MCP servers"), table("MCP servers", columns, calls)];
 }
 
 function outcome(each, isCut, detail) {

@@ -1,0 +1,1 @@
+"""Managed MCP: tools of remote MCP servers, which the gateway calls for models that cannot."""

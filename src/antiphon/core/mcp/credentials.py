@@ -1,0 +1,34 @@
+"""Credentials of clients for MCP servers, and the documents that must not contain them.
+
+A credential goes to its server. A request in the trace or in a queue is kept without it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from antiphon.core.items import Document
+from antiphon.core.mcp.toolset import MCP
+
+_OF_TOOLS = frozenset({"headers", "authorization"})
+_OF_SERVERS = frozenset({"authorization_token"})
+
+
+def without_credentials(document: Document) -> Document:
+    """The request of a client without its credentials for MCP servers."""
+    kept = dict(document)
+    if isinstance(tools := document.get("tools"), list):
+        kept["tools"] = [_without(tool, _OF_TOOLS) if _is_mcp(tool) else tool for tool in tools]
+    if isinstance(servers := document.get("mcp_servers"), list):
+        kept["mcp_servers"] = [_without(server, _OF_SERVERS) for server in servers]
+    return kept
+
+
+def _is_mcp(tool: Any) -> bool:
+    return isinstance(tool, dict) and tool.get("type") == MCP
+
+
+def _without(value: Any, names: frozenset[str]) -> Any:
+    if not isinstance(value, dict):
+        return value
+    return {name: each for name, each in value.items() if name not in names}

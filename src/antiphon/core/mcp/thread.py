@@ -1,0 +1,88 @@
+"""MCP items of a thread: lists of tools that need not be made again, and approvals of calls."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from antiphon.core.history.content import string
+from antiphon.core.mcp.items import (
+    APPROVAL_REQUEST,
+    APPROVAL_RESPONSE,
+    CALL,
+    LIST,
+    read_list,
+)
+from antiphon.core.mcp.toolset import ApprovedCall, McpToolset
+from antiphon.core.mcp.values import McpTool
+
+_Items = Sequence[Mapping[str, Any]]
+
+
+def find_lists(items: _Items) -> dict[str, tuple[McpTool, ...]]:
+    """The newest list of each server, by label. A list that failed is none."""
+    lists: dict[str, tuple[McpTool, ...]] = {}
+    for item in items:
+        label = string(item.get("server_label"))
+        if item.get("type") != LIST or label is None:
+            continue
+        found = read_list(item)
+        if found is not None:
+            lists[label] = found
+    return lists
+
+
+def find_approved(items: _Items, toolsets: Iterable[McpToolset]) -> tuple[ApprovedCall, ...]:
+    """The calls that the newest input approves, and that were not made yet. An approval that the
+    model has seen the outcome of is never used again."""
+    by_label = {each.label: each for each in toolsets}
+    requests = {item.get("id"): item for item in items if item.get("type") == APPROVAL_REQUEST}
+    made = find_calls_made(items)
+    found: dict[str, ApprovedCall] = {}
+    for item in _newest_input(items):
+        request_id = string(item.get("approval_request_id"))
+        request = requests.get(request_id)
+        is_approval = item.get("type") == APPROVAL_RESPONSE and item.get("approve") is True
+        if not is_approval or request is None or request_id is None or request_id in made:
+            continue
+        toolset = by_label.get(string(request.get("server_label")) or "")
+        if toolset is None:  # the request does not name this server any more
+            continue
+        found[request_id] = ApprovedCall(
+            request_id=request_id,
+            toolset=toolset,
+            tool=string(request.get("name")) or "",
+            arguments=string(request.get("arguments")) or "{}",
+        )
+    return tuple(found.values())
+
+
+def find_calls_made(items: _Items) -> frozenset[str]:
+    """The ids of approval requests whose calls were made."""
+    ids = (item.get("approval_request_id") for item in items if item.get("type") == CALL)
+    return frozenset(each for each in ids if isinstance(each, str))
+
+
+def count_opening_calls(items: _Items) -> int:
+    """The number of calls that were made before the model was asked: they end the thread."""
+    number = 0
+    for item in reversed(items):
+        if item.get("type") not in (CALL, LIST):
+            break
+        number += item.get("type") == CALL
+    return number
+
+
+def _newest_input(items: _Items) -> _Items:
+    """The items after the last one of the model."""
+    first = len(items)
+    while first and _is_input(items[first - 1]):
+        first -= 1
+    return items[first:]
+
+
+def _is_input(item: Mapping[str, Any]) -> bool:
+    kind = str(item.get("type") or "message")
+    if kind == "message":
+        return item.get("role") != "assistant"
+    return kind in (APPROVAL_RESPONSE, LIST) or kind.endswith("_output")

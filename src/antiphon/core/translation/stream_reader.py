@@ -1,0 +1,59 @@
+"""Reader of one attempt: bytes to frames, frames to deltas, without leaked markup."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from antiphon.core.deltas import Delta
+from antiphon.core.filters.markup import filter_whole_answer, make_markup_filters, pass_deltas
+from antiphon.core.stream.source import Framer, Source
+from antiphon.framing.limits import ResponseLimits
+from antiphon.framing.sse import Frame
+from antiphon.framing.surrogates import SurrogateJoiner
+
+
+class StreamReader:
+    """Reads the output of one attempt."""
+
+    def __init__(self, source: Source, limits: ResponseLimits) -> None:
+        self._framer: Framer = source.dialect.framer(limits.frame_bytes)
+        self._joins_surrogates = False
+        self._markup_filters = make_markup_filters(source.guards) if source.guards else []
+        self.decoder = source.dialect.decoder()
+        self.decode = source.dialect.decode
+        """Returns the deltas of a body that is not streamed."""
+        self.has_markup = bool(self._markup_filters)
+        """Whether deltas have to pass `filter_markup`."""
+
+    def read_frames(self, chunk: bytes) -> list[Frame]:
+        """Return the frames that this chunk completes."""
+        # `find`: for `in`, CPython 3.11 first makes an error that a number was expected.
+        if not self._joins_surrogates and (chunk.find(b"\\u") >= 0 or chunk[-1:] == b"\\"):
+            self._framer = SurrogateJoiner(self._framer)
+            self._joins_surrogates = True
+        return self._framer.feed(chunk)
+
+    def close_frames(self) -> list[Frame]:
+        """Return the last frames: the provider has closed the stream."""
+        return self._framer.close()
+
+    def filter_markup(self, deltas: Sequence[Delta]) -> Sequence[Delta]:
+        """Take leaked markup out of decoded deltas. What these filters hold back is no output yet:
+        it may turn out to be nothing but a tag."""
+        for each in self._markup_filters:
+            deltas = pass_deltas(each, deltas)
+        return deltas
+
+    def finish(self, last: Sequence[Delta]) -> list[Delta]:
+        """End the stream: return its last deltas, and those that the filters held back."""
+        if not self.has_markup:
+            return [*last]
+        deltas = [*self.filter_markup(last)]
+        held_back: list[Delta] = []
+        for each in self._markup_filters:
+            held_back = [*pass_deltas(each, held_back), *each.close(final=True).deltas]
+        return deltas + held_back
+
+    def filter_whole(self, decoded: list[Delta]) -> list[Delta]:
+        """Take leaked markup out of the deltas of a body that is not streamed."""
+        return filter_whole_answer(decoded, self._markup_filters)

@@ -1,0 +1,1 @@
+"""MCP servers: sessions with remote servers, whose tools the gateway calls for models."""

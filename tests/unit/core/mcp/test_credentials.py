@@ -1,0 +1,22 @@
+"""A document that is kept has no credentials for MCP servers."""
+
+from __future__ import annotations
+
+from antiphon.core.mcp.credentials import without_credentials
+
+
+def test_credentials_of_servers_are_left_out() -> None:
+    function = {"type": "function", "name": "f", "headers": {"a": "b"}}
+    tool = {"type": "mcp", "server_label": "a", "headers": {"X": "secret"}, "authorization": "t"}
+    server = {"type": "url", "name": "a", "authorization_token": "t"}
+    document = {"model": "m", "tools": [function, tool, "x"], "mcp_servers": [server, 1]}
+    assert without_credentials(document) == {
+        "model": "m",
+        "tools": [function, {"type": "mcp", "server_label": "a"}, "x"],
+        "mcp_servers": [{"type": "url", "name": "a"}, 1],
+    }
+    assert tool["authorization"] == "t"
+
+
+def test_other_documents_stay_as_they_are() -> None:
+    assert without_credentials({"model": "m", "tools": None}) == {"model": "m", "tools": None}

@@ -1,0 +1,105 @@
+"""The client of a configuration: off by default, and problems of `[mcp]` with their place."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+
+import pytest
+
+from antiphon.config import Config, McpConfig, McpServerConfig, parse_config
+from antiphon.core.mcp.values import McpServer
+from antiphon.errors import ConfigError
+from antiphon.mcp.client import McpClient, check_mcp, open_mcp
+from tests.support.tables import table
+
+
+def test_there_is_no_client_without_servers_and_allowed_urls() -> None:
+    assert open_mcp(Config(), time.monotonic) is None
+
+
+def test_a_client_says_what_it_refuses_and_what_needs_an_approval() -> None:
+    servers = {"a": McpServerConfig(url="https://a.example/mcp", require_approval="never")}
+    client = open_mcp(Config(mcp=McpConfig(servers=servers)), time.monotonic)
+    assert isinstance(client, McpClient)
+    assert client.find_refusal(McpServer(label="a")) == ""
+    assert client.find_refusal(McpServer(label="b")) != ""
+    assert not client.requires_approval(McpServer(label="a"))
+
+
+def test_headers_come_from_the_environment_and_are_not_shown() -> None:
+    text = '[mcp.servers.a]\nurl = "https://a.example/"\nheaders = {x-key = "${KEY}"}\n'
+    config = parse_config(text, {"KEY": "canary"}, name="antiphon.toml")
+    assert config.mcp.servers["a"].headers == {"x-key": "canary"}
+    assert "canary" not in repr(config)
+
+
+@table(
+    ("text", "problem"),
+    [
+        (
+            "[mcp.servers.a]\n",
+            "antiphon.toml:1: mcp.servers.a.url: must be a URL such as https://host/mcp",
+        ),
+        (
+            '[mcp.servers.a]\nurl = "https://u:p@a.example/"\n',
+            "antiphon.toml:2: mcp.servers.a.url: must be a URL such as https://host/mcp",
+        ),
+        (
+            '[mcp.servers.a]\nurl = "https://a/"\nheaders = { host = "b" }\n',
+            "antiphon.toml:3: mcp.servers.a.headers.host: belongs to the protocol and cannot be"
+            " set",
+        ),
+        (
+            '[mcp]\nallow = ["https://*.example/"]\n',
+            "antiphon.toml:2: mcp.allow: 'https://*.example/' is not a URL such as"
+            " https://host/path, without user name, `..` and wildcards",
+        ),
+    ],
+)
+def test_a_mistake_in_the_configuration_is_named_with_its_place(text: str, problem: str) -> None:
+    config = parse_config(text, {}, name="antiphon.toml")
+    with pytest.raises(ConfigError) as caught:
+        check_mcp(config)
+    assert caught.value.message == problem
+
+
+WITHOUT_PACKAGE = """
+import sys, time
+sys.modules["mcp"] = None
+from antiphon.config import parse_config
+from antiphon.errors import ConfigError
+from antiphon.mcp.client import open_mcp
+config = parse_config('[mcp]\\nallow = ["https://a.example/"]', {}, name="a.toml")
+try:
+    open_mcp(config, time.monotonic)
+except ConfigError as error:
+    print(error.message)
+"""
+
+
+def run_python(program: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    return done.stdout.strip()
+
+
+def test_a_configuration_without_the_package_names_the_extra_to_install() -> None:
+    assert run_python(WITHOUT_PACKAGE) == (
+        "a.toml:1: mcp: needs the extra antiphon[mcp]: install it into Antiphon's environment (in"
+        " the checkout: pip install '.[mcp]')"
+    )
+
+
+def test_the_package_is_imported_only_for_a_session() -> None:
+    program = """
+import sys, time
+from antiphon.config import parse_config
+from antiphon.mcp.client import open_mcp
+config = parse_config('[mcp]\\nallow = ["https://a.example/"]', {}, name="a.toml")
+open_mcp(config, time.monotonic).open_sessions()
+print([name for name in ("mcp", "httpx2", "pydantic") if name in sys.modules])
+"""
+    assert run_python(program) == "[]"
