@@ -22,6 +22,7 @@ from antiphon.engine.routing import make_router
 from antiphon.providers.registry import build_providers
 from tests.support.commands import PATIENCE_S
 from tests.support.connect_page import read_blocks as read_commands
+from tests.support.mcp.tools_server import serve_named
 from tests.support.tables import table
 from tests.support.tutorial_pages import (
     PAGES,
@@ -35,6 +36,7 @@ from tests.support.tutorial_pages import (
     read_blocks,
     read_inline_commands,
     reader,
+    say,
 )
 from tests.test_readme import find_blocks
 
@@ -116,6 +118,44 @@ def test_a_failed_tool_call_is_found(tmp_path: Path) -> None:
             reading.follow(block)
 
 
+def test_the_page_about_mcp_servers_is_followed(tmp_path: Path) -> None:
+    with (
+        serve_named("echo", "get-annotated-message", "get-env", "get-sum") as url,
+        provider(add_with_a_tool) as address,
+        reader(tmp_path, address, DEEPSEEK_API_KEY=VALUE) as reading,
+    ):
+        for block in read_blocks("mcp"):
+            if "npx" in block.text:
+                continue  # the server that stands in for it runs already
+            if "mcp_approval_response" in block.text:
+                reading.ids.update(ask_for_approval(reading.base_url))
+            reading.follow(Block(block.language, block.text.replace(SHOWN_SERVER, url)))
+            if "curl" in block.text:
+                response = json.loads(reading.printed)
+                assert response["output"][-1]["content"][0]["text"] == "It is 42."
+
+
+SHOWN_SERVER = "http://127.0.0.1:3001/mcp"
+
+
+def add_with_a_tool(request: Mapping[str, Any]) -> Mapping[str, Any]:
+    is_done = request["messages"][-1]["role"] == "tool"
+    return say("It is 42.") if is_done else call("everything__get-sum", '{"a": 17, "b": 25}')
+
+
+def ask_for_approval(base_url: str) -> dict[str, str]:
+    """Send the request that needs an approval; return the ids that the page leaves out."""
+    tool = {"type": "mcp", "server_label": "everything", "allowed_tools": ["get-sum"]}
+    body = {"model": "deepseek/deepseek-v4-pro", "input": "Add 17 and 25.", "tools": [tool]}
+    headers = {"content-type": "application/json"}
+    request = Request(f"{base_url}/v1/responses", json.dumps(body).encode(), headers)
+    with urlopen(request, timeout=PATIENCE_S) as response:
+        found = json.load(response)
+    asked = found["output"][-1]
+    assert asked["type"] == "mcp_approval_request"
+    return {"resp_…": found["id"], "mcpr_…": asked["id"]}
+
+
 def call_wrongly(request: Mapping[str, Any]) -> Mapping[str, Any]:
     """DeepSeek uses a wrong name for the argument; GLM does not."""
     if "Too long" in json.dumps(request):
@@ -146,7 +186,7 @@ def test_output_that_is_not_printed_is_found() -> None:
 
 
 def test_there_are_tutorials() -> None:
-    assert len(NAMES) == 6
+    assert len(NAMES) == 7
     assert len(CONFIGURATIONS) >= 4
     assert len(INLINE) >= 5
 

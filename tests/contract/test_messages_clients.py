@@ -192,7 +192,7 @@ def frames(data: bytes) -> list[Document]:
     return found
 
 
-def check_compacted(events: list[Event]) -> None:
+def check_beta(events: list[Event]) -> None:
     """The beta types of the package accept the stream and the whole message."""
     from anthropic.types.beta import BetaMessage, BetaRawMessageStreamEvent
     from pydantic import TypeAdapter
@@ -209,8 +209,9 @@ def check_compacted(events: list[Event]) -> None:
 def test_the_package_of_the_vendor_accepts_every_stream(case: Case) -> None:
     events = events_of(case.data, case.meta["protocol"], is_whole=False)
     response = final(events)
-    if any(isinstance(item, dict) and item["type"] == "compaction" for item in response.output):
-        check_compacted(events)  # only clients of a beta ask for compactions
+    kinds = {item["type"] for item in response.output if isinstance(item, dict)}
+    if kinds & {"compaction", "mcp_call"}:
+        check_beta(events)  # only clients of a beta ask for compactions and MCP servers
         return
 
     from anthropic.lib.streaming._messages import accumulate_event

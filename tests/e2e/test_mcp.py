@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from antiphon.config import AttemptConfig
+from antiphon.config import AttemptConfig, ModelConfig
 from antiphon.core.mcp.values import McpProblem, McpResult, McpToolList
 from tests.support.corpus import ABSENT, root
 from tests.support.failing_providers import error
@@ -347,6 +347,34 @@ async def test_a_fallback_goes_on_with_the_tools(tmp_path: Path, stream: bool) -
         assert len(setup.fallback.requests) == 2
     assert item_types(answer.response) == ["mcp_list_tools", "mcp_call", "message"]
     assert servers.asked.count(("list", "sky")) == 1
+
+
+@streamed_and_whole
+async def test_a_fallback_that_cannot_take_the_tools_is_skipped(
+    tmp_path: Path, stream: bool
+) -> None:
+    options: Document = {
+        "fallback": [ANSWER],
+        "spare_model": ModelConfig(max_tools=1),
+        "attempts": AttemptConfig(max_attempts=2),
+    }
+    async with gateway(tmp_path, error(401), **options) as setup:
+        use(setup, weather_server(READ_ONLY))
+        answer = await setup.post_request(model="up/m", stream=stream, tools=[SKY])
+        assert setup.fallback.requests == []
+    assert answer.status == (200 if stream else 502)
+    [skipped] = read_trace(setup.trace, answer.headers["x-request-id"]).skipped
+    assert (skipped.provider, skipped.reason) == ("spare", "it cannot serve this request")
+
+
+async def test_a_fallback_whose_provider_calls_servers_itself_is_skipped(tmp_path: Path) -> None:
+    options: Document = {"fallback": [ANSWER], "spare_kind": "openai"}
+    async with gateway(tmp_path, ANSWER, **options) as setup:
+        use(setup, weather_server())
+        answer = await setup.post_request(model="up/m", tools=[SKY])
+    [skipped] = read_trace(setup.trace, answer.response["id"]).skipped
+    assert skipped.provider == "spare"
+    assert "the gateway calls MCP servers for one of the two models" in skipped.reason
 
 
 @streamed_and_whole

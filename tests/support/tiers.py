@@ -43,6 +43,12 @@ CHECK_ONLY: Mapping[str, str] = {
         e2e/test_attempts_commit.py e2e/test_attempts_keys.py e2e/test_canaries.py
         e2e/test_refusals.py e2e/test_reported_settings.py e2e/test_upstream_disconnects.py
         e2e/test_upstream_framing.py open_responses/test_websocket_and_compaction.py
+        e2e/test_access.py e2e/test_cache_usage.py e2e/test_changing_formats.py
+        e2e/test_chained_processes.py e2e/test_fault_reports.py e2e/test_formats_features.py
+        e2e/test_kept_output.py e2e/test_lifecycle_validation.py e2e/test_mcp.py
+        e2e/test_mcp_servers.py e2e/test_openai_sdk.py e2e/test_profiles.py e2e/test_replay.py
+        e2e/test_resume.py e2e/test_strict.py e2e/test_upstream_tables.py e2e/test_web_search.py
+        contract/test_vocabulary.py open_responses/test_compliance.py
     """,
     "read every recording back through each client format; unit tests have each event": """
         contract/test_chat_clients.py contract/test_messages_clients.py
@@ -50,7 +56,8 @@ CHECK_ONLY: Mapping[str, str] = {
         property/test_messages_request.py
     """,
     "repeat defects that were fixed once": """
-        e2e/test_known_defects_plan.py e2e/test_known_defects_request.py
+        e2e/test_known_defects_formats.py e2e/test_known_defects_plan.py
+        e2e/test_known_defects_request.py
         e2e/test_known_defects_session.py e2e/test_known_defects_stream.py
         e2e/test_known_defects_tools.py
     """,

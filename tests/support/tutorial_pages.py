@@ -183,6 +183,11 @@ class Reader:
     def base_url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
+    @property
+    def printed(self) -> str:
+        """The output of the last commands."""
+        return self._printed
+
     def follow(self, block: Block) -> None:
         """Do what a block says."""
         if block.language == "toml":

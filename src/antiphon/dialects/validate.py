@@ -3,6 +3,10 @@
 A reader takes a value and its path, spelled as the API spells it (`input[3].content[0].type`). It
 returns the validated value, or raises an `InvalidRequest` that names the path, what is expected
 and what was sent. Large objects are tables of small readers.
+
+Most values are valid, and a path costs more than the check of a short value. So a caller may read
+with an empty path first (`UNNAMED`): no paths are made below it. If that raises, the error says
+nothing useful, and the caller reads again, with the path.
 """
 
 from __future__ import annotations
@@ -20,6 +24,9 @@ Readers: TypeAlias = Mapping[str, Reader[Any]]
 
 MAX_SAFE_INTEGER = 2**53 - 1
 """The largest integer that every JSON parser represents exactly."""
+
+UNNAMED = ""
+"""The path of a value that is only to be checked."""
 
 MAX_MODEL_NAME = 256
 _MAX_UNKNOWN = 20
@@ -201,6 +208,8 @@ def list_of(reader: Reader[T], min_items: int = 0) -> Reader[tuple[T, ...]]:
             raise invalid_type(value, param, "an array")
         if len(value) < min_items:
             raise invalid_value(param, f"must have at least {min_items} element.", "empty_array")
+        if param is UNNAMED:
+            return tuple([reader(each, UNNAMED) for each in value])
         return tuple(reader(each, f"{param}[{index}]") for index, each in enumerate(value))
 
     return read
@@ -220,16 +229,18 @@ def map_of(reader: Reader[T]) -> Reader[dict[str, T]]:
 
 def object_of(required: Readers, optional: Readers | None = None) -> Reader[Document]:
     """An object with these fields. Optional ones may be null; other fields are not checked."""
+    known = optional or {}
 
     def read(value: Any, param: str) -> Document:
         fields = any_object(value, param)
+        below = None if param is UNNAMED else f"{param}."
         for key, reader in required.items():
             if key not in fields:
                 raise missing_parameter(f"{param}.{key}")
-            reader(fields[key], f"{param}.{key}")
-        for key, reader in (optional or {}).items():
-            if fields.get(key) is not None:
-                reader(fields[key], f"{param}.{key}")
+            reader(fields[key], UNNAMED if below is None else below + key)
+        for key, reader in known.items():
+            if (member := fields.get(key)) is not None:
+                reader(member, UNNAMED if below is None else below + key)
         return fields
 
     return read
@@ -254,7 +265,9 @@ def tagged_union(variants: Readers, *, allow_unknown: bool = False) -> Reader[Do
         fields = any_object(value, param)
         if "type" not in fields:
             raise missing_parameter(f"{param}.type")
-        tag = string(fields["type"], f"{param}.type")
+        tag = fields["type"]
+        if type(tag) is not str:
+            raise invalid_type(tag, f"{param}.type", "a string")
         if tag in variants:
             variants[tag](fields, param)
         elif not allow_unknown:

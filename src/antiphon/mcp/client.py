@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from importlib.util import find_spec
 
 from antiphon.config import Config, McpConfig
@@ -42,10 +43,15 @@ class McpClient:
 
 
 def open_mcp(config: Config, monotonic: Callable[[], float]) -> McpClient | None:
-    """Make the client; None if no server is configured or allowed. Raises `ConfigError`."""
+    """Make the client; None if no server is configured or allowed. Raises `ConfigError`.
+
+    It loads the client package, which takes half a second: the first response with a server would
+    stop all others for as long.
+    """
     if not config.mcp.enabled:
         return None
     check_mcp(config)
+    import_module("antiphon.mcp.session")
     return McpClient(config.mcp, monotonic)
 
 

@@ -243,6 +243,8 @@ class ServerSession:
                 return said
             if error.code == protocol.CONNECTION_CLOSED:
                 return known or self._describe("ended the connection without a result")
+        elif not exchange.is_sent:  # such as certificates of this machine that cannot be loaded
+            return self._describe(f"could not be called ({type(error).__name__})")
         return known or unreadable_problem(label, "sent a reply that is not one of the protocol")
 
     def _describe(self, what: str) -> McpProblem:

@@ -13,7 +13,7 @@ from antiphon.mcp.list_cache import ListCache
 from antiphon.mcp.policy import Endpoint, Policy
 from antiphon.mcp.problems import CLOSED
 
-if TYPE_CHECKING:  # it loads the client package: only with the first request to a server
+if TYPE_CHECKING:  # it loads the client package: only where a server is configured (`open_mcp`)
     from antiphon.mcp.session import Failure, ServerSession
 
 T = TypeVar("T", McpToolList, McpResult)

@@ -100,8 +100,9 @@ class CheckedTransport(httpx2.AsyncBaseTransport):
         self._max_bytes = max_bytes
         self._notes_streams = notes_streams
         self._backend = CheckedBackend(endpoint, network)
+        is_plain = endpoint.location.scheme == "http"
         self._pool = httpcore2.AsyncConnectionPool(
-            ssl_context=network.tls or _make_ssl_context(),
+            ssl_context=network.tls if is_plain else network.tls or _make_ssl_context(),
             max_connections=_CONNECTIONS,
             max_keepalive_connections=_CONNECTIONS,
             network_backend=self._backend,

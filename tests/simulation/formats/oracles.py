@@ -234,7 +234,8 @@ def final_errors_say_so(world: World) -> Iterator[str]:
         causes = {call.fault for call in made}
         if is_final and causes and causes.isdisjoint(_FINAL_FAULTS):
             yield f"{describe(exchange)}: not to be retried after {sorted(causes)}"
-        if not is_final and len(made) == 1 and causes <= {*_FINAL_FAULTS}:
+        has_fallback = str(exchange.request["model"]).startswith("safe-")
+        if not is_final and causes == {"redirect"} and not has_fallback:
             yield f"{describe(exchange)}: to be retried after {sorted(causes)}"
 
 
@@ -279,14 +280,22 @@ def thoughts_are_signed(world: World) -> Iterator[str]:
             yield f"{describe(exchange)}: no signature for the state of call {last.number}"
 
 
+_REJECTIONS = ("invalid_request", "reasoning_rejected")
+
+
 def returned_state_arrives(world: World) -> Iterator[str]:
     """State reaches the provider that has issued it when its client goes on with the results of
     calls: a client of Messages has sent it back, for a client of Chat Completions it was kept."""
     made = world.history.calls_of()
+    rejected = {
+        entry.facts["request_id"]
+        for _, entry in world.history.log
+        if entry.event == "attempt.failed" and entry.facts["code"] in _REJECTIONS
+    }
     for exchange in others(world):
-        for index, call in enumerate(made.get(exchange.number, [])):
-            if any(each.fault == "status 400" for each in made[exchange.number][:index]):
-                break  # the next attempt leaves out what may have been refused
+        if exchange.request_id in rejected:
+            continue  # the next attempt leaves out what was refused
+        for call in made.get(exchange.number, []):
             sent = find_states(call.body)
             for issuer in _list_issuers(world, exchange, call):
                 if issuer.number not in sent:

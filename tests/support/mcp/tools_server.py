@@ -251,3 +251,18 @@ def serve_tools(
         path = "sse" if transport == "sse" else "mcp"
         state.url = f"{scheme}://127.0.0.1:{port}/{path}"
         yield state
+
+
+@contextmanager
+def serve_named(*names: str) -> Iterator[str]:
+    """Serve tools with these names, each of which adds two numbers; gives the URL."""
+    server = MCPServer("named")
+    for name in names:
+        server.add_tool(_add, name=name)
+    app = server.streamable_http_app(transport_security=_ANY_HOST)
+    with serve_app(app) as port:
+        yield f"http://127.0.0.1:{port}/mcp"
+
+
+def _add(a: int = 0, b: int = 0) -> str:
+    return str(a + b)

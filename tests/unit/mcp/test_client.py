@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
@@ -79,9 +80,13 @@ except ConfigError as error:
 """
 
 
-def run_python(program: str) -> str:
+def run_python(program: str, **variables: str) -> str:
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, **variables},
     )
     return done.stdout.strip()
 
@@ -93,13 +98,35 @@ def test_a_configuration_without_the_package_names_the_extra_to_install() -> Non
     )
 
 
-def test_the_package_is_imported_only_for_a_session() -> None:
-    program = """
+@table(("text", "expected"), [("", "False"), ('[mcp]\nallow = ["https://a.example/"]', "True")])
+def test_the_package_is_imported_by_a_gateway_with_servers_before_its_first_request(
+    text: str, expected: str
+) -> None:
+    program = f"""
 import sys, time
 from antiphon.config import parse_config
 from antiphon.mcp.client import open_mcp
-config = parse_config('[mcp]\\nallow = ["https://a.example/"]', {}, name="a.toml")
-open_mcp(config, time.monotonic).open_sessions()
-print([name for name in ("mcp", "httpx2", "pydantic") if name in sys.modules])
+open_mcp(parse_config({text!r}, {{}}, name="a.toml"), time.monotonic)
+print("mcp" in sys.modules)
 """
-    assert run_python(program) == "[]"
+    assert run_python(program) == expected
+
+
+def test_certificates_that_cannot_be_loaded_are_not_a_fault_of_the_server() -> None:
+    program = """
+import asyncio, time
+from antiphon.config import parse_config
+from antiphon.core.mcp.values import McpServer
+from antiphon.mcp.client import open_mcp
+
+async def list_tools():
+    config = parse_config('[mcp.servers.a]\\nurl = "https://127.0.0.1:1/"', {}, name="a.toml")
+    sessions = open_mcp(config, time.monotonic).open_sessions()
+    print((await sessions.list_tools(McpServer(label="a"))).problem.message)
+    await sessions.close()
+
+asyncio.run(list_tools())
+"""
+    assert run_python(program, SSL_CERT_FILE=os.devnull) == (
+        "MCP server 'a' could not be called (SSLError)."
+    )

@@ -8,7 +8,7 @@ the first mistake in the order of the table is reported.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from antiphon.core.items import Document
@@ -18,6 +18,7 @@ from antiphon.dialects.responses.parse_items import content_part, input_items
 from antiphon.dialects.responses.parse_tools import tool_choice, tool_list
 from antiphon.dialects.validate import (
     MAX_SAFE_INTEGER,
+    UNNAMED,
     Reader,
     Readers,
     any_object,
@@ -51,8 +52,8 @@ def parse_request(document: Document, *, is_large: bool = False, is_count: bool 
 
 
 def _parse_present_fields(document: Document, *, is_large: bool, is_count: bool) -> Request:
-    """Do what `parse_in_order` does, without a look at the fields that a request does not have. Of
-    several mistakes another one may be reported."""
+    """Do what `parse_in_order` does, without a look at the fields that a request does not have, and
+    without making the path of each value. An error does not say what is wrong."""
     values: dict[str, Any] = {}
     unknown: list[str] = []
     for name, value in document.items():
@@ -60,11 +61,12 @@ def _parse_present_fields(document: Document, *, is_large: bool, is_count: bool)
             continue
         read = _PRESENT_FIELDS.get(name)
         if read is None:
+            _reject_chat_completions_fields((name,))
             unknown.append(name)
         elif name in _CHECKED_FIELDS:
-            read(value, name)
+            read(value, UNNAMED)
         else:
-            values[name] = read(value, name)
+            values[name] = read(value, UNNAMED)
     if "model" not in values:
         raise missing_parameter("model")
     _reject_conflicts(values)
@@ -226,15 +228,7 @@ _CHAT_COMPLETIONS_FIELDS = {
 """Fields of Chat Completions → the field to use instead. Ignoring them would change the request."""
 
 
-def _reject(value: Any, name: str) -> None:
-    _reject_chat_completions_fields({name: value})
-
-
-_PRESENT_FIELDS: Readers = {
-    **_FIELDS,
-    **_CHECKED_FIELDS,
-    **dict.fromkeys(_CHAT_COMPLETIONS_FIELDS, _reject),
-}
+_PRESENT_FIELDS: Readers = {**_FIELDS, **_CHECKED_FIELDS}
 
 
 def _read_fields(readers: Mapping[str, Reader[Any]], fields: Document) -> Document:
@@ -253,7 +247,7 @@ def _read_nested_fields(fields: Document) -> Document:
     }
 
 
-def _reject_chat_completions_fields(fields: Document) -> None:
+def _reject_chat_completions_fields(fields: Collection[str]) -> None:
     for name, replacement in _CHAT_COMPLETIONS_FIELDS.items():
         if name in fields:
             problem = f"is a parameter of the Chat Completions API; use '{replacement}' instead."

@@ -157,6 +157,8 @@ _ITEMS: Readers = {
 def _item_type(fields: Document, param: str) -> str:
     """The type of an item; messages and references may omit it."""
     item_type = fields.get("type")
+    if type(item_type) is str:
+        return item_type
     if item_type is not None:
         return string(item_type, f"{param}.type")
     if "role" in fields:
