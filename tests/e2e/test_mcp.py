@@ -593,7 +593,9 @@ def find_leaks(directory: Path) -> list[str]:
 async def test_credentials_go_to_the_server_only(tmp_path: Path, stream: bool) -> None:
     async with gateway(tmp_path, ASKED, ANSWER, payloads=True) as setup:
         servers = use(setup, weather_server())
-        tool = {**SKY, "authorization": SECRET, "headers": {"X-Key": f"key-{SECRET}"}}
+        address = f"{SKY['server_url']}?token={SECRET}"
+        headers = {"X-Key": f"key-{SECRET}"}
+        tool = {**SKY, "server_url": address, "authorization": SECRET, "headers": headers}
         answer = await setup.post_request(stream=stream, tools=[tool])
         bodies = [request.raw for request in setup.upstream.requests]
         log = list(setup.gateway.log)

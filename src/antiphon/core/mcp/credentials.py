@@ -1,6 +1,7 @@
 """Credentials of clients for MCP servers, and the documents that must not contain them.
 
-A credential goes to its server. A request in the trace or in a queue is kept without it.
+A credential goes to its server; it may also be in the query of the URL. A request in the trace or
+in a queue is kept without it.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from antiphon.core.mcp.toolset import MCP
 
 _OF_TOOLS = frozenset({"headers", "authorization"})
 _OF_SERVERS = frozenset({"authorization_token"})
+_URLS = frozenset({"server_url", "url"})
 
 
 def without_credentials(document: Document) -> Document:
@@ -24,6 +26,12 @@ def without_credentials(document: Document) -> Document:
     return kept
 
 
+def hide_query(url: str) -> str:
+    """A URL without its query; what remains is no URL, so that no server is called by it."""
+    address, mark, _ = url.partition("?")
+    return f"{address}?<redacted>" if mark else address
+
+
 def _is_mcp(tool: Any) -> bool:
     return isinstance(tool, dict) and tool.get("type") == MCP
 
@@ -31,4 +39,8 @@ def _is_mcp(tool: Any) -> bool:
 def _without(value: Any, names: frozenset[str]) -> Any:
     if not isinstance(value, dict):
         return value
-    return {name: each for name, each in value.items() if name not in names}
+    return {name: _hide(name, each) for name, each in value.items() if name not in names}
+
+
+def _hide(name: str, value: Any) -> Any:
+    return hide_query(value) if name in _URLS and isinstance(value, str) else value

@@ -42,7 +42,7 @@ def _read_server(server: Any, path: str) -> Document | None:
         "server_label": server["name"],
         "server_url": server["url"],
         "require_approval": "never",
-        "extra": {"format": FORMAT, "members": server},
+        "extra": {"format": FORMAT, "members": {"name": server["name"]}},
     }
     if isinstance(token := server.get("authorization_token"), str):
         tool["authorization"] = token

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from antiphon.core.items import Document
+from antiphon.core.mcp.credentials import hide_query
 from antiphon.core.request import Request
 from antiphon.core.response import Response, UsedSettings
 from antiphon.dialects.responses.parse_tools import EFFORTS, NAMESPACE_TOOLS, TOOLS
@@ -96,7 +97,7 @@ def _repeat_tool(tool: Document, unused: Collection[Mapping[str, Any]]) -> Docum
 def _without_secrets(value: Any) -> Any:
     if isinstance(value, dict):
         return {
-            name: _without_secrets(each)
+            name: hide_query(each) if name == "server_url" and each else _without_secrets(each)
             for name, each in value.items()
             if name not in _SECRET_FIELDS
         }

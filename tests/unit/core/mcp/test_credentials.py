@@ -18,5 +18,15 @@ def test_credentials_of_servers_are_left_out() -> None:
     assert tool["authorization"] == "t"
 
 
+def test_the_query_of_a_url_may_be_a_credential() -> None:
+    tool = {"type": "mcp", "server_url": "https://a.example/mcp?token=secret"}
+    server = {"name": "a", "url": "https://a.example/mcp"}
+    document = {"tools": [tool], "mcp_servers": [server, {"url": 1}]}
+    assert without_credentials(document) == {
+        "tools": [{"type": "mcp", "server_url": "https://a.example/mcp?<redacted>"}],
+        "mcp_servers": [server, {"url": 1}],
+    }
+
+
 def test_other_documents_stay_as_they_are() -> None:
     assert without_credentials({"model": "m", "tools": None}) == {"model": "m", "tools": None}

@@ -151,6 +151,14 @@ def test_secrets_of_tools_are_not_repeated() -> None:
     assert mcp["server_url"] == "https://example.org"
 
 
+def test_the_query_of_a_servers_address_is_not_repeated() -> None:
+    tool = {"type": "mcp", "server_label": "a", "server_url": "https://example.org/?key=secret"}
+    [repeated] = echo(tools=[tool])["tools"]
+    assert repeated["server_url"] == "https://example.org/?<redacted>"
+    [without] = echo(tools=[{**tool, "server_url": None}])["tools"]
+    assert without.get("server_url") is None
+
+
 @table("choice", CHOICES)
 def test_a_response_with_any_tool_choice_is_valid(choice: Any) -> None:
     repeated = echo(tool_choice=choice)["tool_choice"]
