@@ -55,7 +55,7 @@ def formats_keep_their_grammar(world: World) -> Iterator[str]:
         for problem in reading.problems:
             yield f"{describe(exchange)}, {exchange.format}: {problem}"
         made = calls.get(exchange.question, [])
-        if reading.malformed and not (made and made[-1].fault in _DAMAGES):
+        if reading.malformed and not any(call.fault in _DAMAGES for call in made):
             yield f"{describe(exchange)}: the arguments are {reading.malformed}"
 
 
