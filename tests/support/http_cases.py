@@ -107,6 +107,7 @@ ENCODINGS: Mapping[str, bytes] = {
     "gzip up to the end of the connection": _OK + b"content-encoding: gzip\r\n\r\n" + _GZIP,
     "deflate": _packed(b"deflate", _DEFLATE),
     "deflate without a header": _packed(b"deflate", _DEFLATE[2:-4]),
+    "deflate that the connection cuts": _OK + b"content-encoding: deflate\r\n\r\n" + _DEFLATE[:8],
     "deflate without its end": _packed(b"deflate", _DEFLATE[:8]),
     "brotli": _packed(b"br", b"hello"),
     "zstandard": _packed(b"zstd", b"hello"),

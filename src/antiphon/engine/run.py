@@ -151,9 +151,11 @@ class Run:
     async def __aexit__(self, *exception: object) -> None:
         self.state = State.ENDED
         try:
-            with self._held:
-                self._output.close(self._translation)
-            await self._calls.release()
+            try:
+                with self._held:
+                    self._output.close(self._translation)
+            finally:
+                await self._calls.release()
         except Exception as error:  # the response is over: only the log can report it
             self._output.log.report_bug(error, self._translation)
 
@@ -514,9 +516,11 @@ class GatewayCalls:
         a server is told that its result is not wanted any more."""
         if self._release is None:
             return
-        if self._tasks:
-            await asyncio.wait(self._tasks.values(), timeout=_CANCELLING_S)
-        await self._release()
+        try:
+            if self._tasks:
+                await asyncio.wait(self._tasks.values(), timeout=_CANCELLING_S)
+        finally:
+            await self._release()
 
 
 def make_gateway_calls(services: Services, prepared: Prepared, trace: RunTrace) -> GatewayCalls:

@@ -1,4 +1,4 @@
-"""Planted defects of Messages and Chat Completions: their streams, errors, state and retries."""
+"""Planted defects of Messages and Chat Completions: their streams, errors and state."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import antiphon.dialects.anthropic.render_blocks as render_blocks_module
 import antiphon.dialects.anthropic.render_message as render_message_module
 import antiphon.dialects.chat.render as chat_render_module
 import antiphon.engine.prepare as prepare_module
-import antiphon.server.create as create_module
 from antiphon.core.history.capsule import Capsule, Sealer
 from antiphon.dialects.anthropic.client import MessagesClient
 from antiphon.dialects.anthropic.render import MessagesRenderer
@@ -215,7 +214,7 @@ def _count_input_twice(original: Any) -> Any:
     return render_usage
 
 
-# State and retries
+# State
 
 
 def _open_for_anybody(original: Any) -> Any:
@@ -270,13 +269,6 @@ def _replace_sealed(request: Any, sealed: list[str]) -> Any:
     return type(request)(**{**members, "input": items})
 
 
-def _attach_streams_only(original: Any) -> Any:
-    async def attach(exchange: Any, request: Any) -> Any:
-        return await original(exchange, request) if request.stream else None
-
-    return attach
-
-
 FORMAT_MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "an error is followed by the end", MessagesRenderer, "_render_failure", _stop_after_error
@@ -320,11 +312,5 @@ FORMAT_MUTANTS: tuple[Mutant, ...] = (
         prepare_module,
         "restore_call_states",
         _restore_for_anybody,
-    ),
-    Mutant(
-        "a retry that is not streamed makes a new response",
-        create_module,
-        "_attach",
-        _attach_streams_only,
     ),
 )

@@ -62,3 +62,28 @@ async def test_after_the_end_no_search_is_begun() -> None:
     searches = GatewayCalls(find_nothing)
     searches.close()
     assert await searches.outcome([call("a")]) == FAILED
+
+
+async def test_connections_are_closed_also_if_the_wait_for_their_calls_is_cancelled() -> None:
+    released: list[str] = []
+    begun = asyncio.Event()
+    never = asyncio.Event()
+
+    async def search(asked: SearchCall) -> SearchOutcome:
+        begun.set()
+        await never.wait()
+        return FOUND
+
+    async def release() -> None:
+        released.append("closed")
+
+    searches = GatewayCalls(search, release)
+    waiting = asyncio.ensure_future(searches.outcome([call("a")]))
+    await begun.wait()
+    releasing = asyncio.ensure_future(searches.release())
+    await asyncio.sleep(0)
+    releasing.cancel()
+    await asyncio.wait({releasing})
+    assert released == ["closed"]
+    searches.close()
+    assert await waiting == FAILED

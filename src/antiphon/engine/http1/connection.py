@@ -35,6 +35,7 @@ class Response:
         self.status = head.status
         self.headers: Mapping[str, str] = head.headers
         self.is_compressed = head.encoding is not None
+        self._ends_at_close = head.ends_at_close
         self._decoder = BodyDecoder(head.encoding) if head.encoding else None
         self._source: Connection | None = source
         self._pieces: list[bytes] = []
@@ -126,11 +127,17 @@ class Response:
                 data = decoder.decode(b"" if decoder.has_more else self._take_pieces())
                 if data:
                     return data
-            if self._has_ended and self._error is None:
-                decoder.end()
-        except (BrokenResponse, ConnectionFailure) as error:
+            if self._has_ended and self._error is None and not decoder.is_complete():
+                self._break_off(self._describe_missing_end())
+        except ConnectionFailure as error:
             self._break_off(error)
         return b""
+
+    def _describe_missing_end(self) -> Exception:
+        """Name why a compressed body has no end: a cut connection, or wrong framing."""
+        if self._ends_at_close:
+            return ConnectionFailure(_HALF_A_RESPONSE)
+        return BrokenResponse("the compressed body is not complete")
 
 
 class BodyDecoder:
@@ -157,11 +164,10 @@ class BodyDecoder:
         self.has_more = decompressor.data_available
         return decoded
 
-    def end(self) -> None:
-        """Check that the body was complete. gzip is not checked: some servers leave out its end."""
+    def is_complete(self) -> bool:
+        """Whether the body may end here. gzip is not checked: some servers leave out its end."""
         decompressor = self._decompressor
-        if decompressor and self._encoding == "deflate" and not decompressor.eof:
-            raise BrokenResponse("the compressed body is not complete (deflate)")
+        return decompressor is None or self._encoding != "deflate" or decompressor.eof
 
 
 class _State(Enum):
