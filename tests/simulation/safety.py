@@ -251,14 +251,27 @@ def _was_learned(call: UpstreamCall, world: World, now: float) -> bool:
     return closed_at is None or closed_at > call.answered_at + _LEARNED_S
 
 
+_FORMATS = ("text", "response_format", "output_config", "output_format")
+"""Members of requests, in all client formats, that may ask for an output format."""
+
+
 def attempts_within_limit(world: World) -> Iterator[str]:
     """A request causes at most `max_attempts` upstream calls in each of its rounds."""
-    attempts = world.config.attempts
-    limit = attempts.max_attempts * (2 if attempts.reminders else 1)
-    runs = Counter(each.question for each in world.history.exchanges if not each.attached_to)
+    exchanges = world.history.exchanges
+    limits: Counter[int] = Counter()
+    for each in exchanges:
+        if not each.attached_to:
+            limits[each.question] += world.config.attempts.max_attempts * _most_rounds(world, each)
     for number, calls in world.history.calls_of().items():
-        if len(calls) > limit * runs[number]:
-            yield f"exchange {number}: {len(calls)} upstream calls, allowed are {limit}"
+        if len(calls) > limits[number]:
+            yield f"exchange {number}: {len(calls)} upstream calls, allowed are {limits[number]}"
+
+
+def _most_rounds(world: World, exchange: Exchange) -> int:
+    """A reminder, and the correction of an output that breaks its format, are rounds of their
+    own."""
+    has_format = any(exchange.request.get(name) for name in _FORMATS)
+    return 1 + world.config.attempts.reminders + has_format
 
 
 def one_attempt_per_answer(world: World) -> Iterator[str]:
