@@ -6,7 +6,7 @@ was accepted must be generated."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, MutableMapping, Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
 from typing import Any
@@ -51,6 +51,10 @@ async def admit_always(client: str, request_id: str) -> Mapping[str, str]:
     return {}
 
 
+def ignore(response_id: str) -> None:
+    """Do nothing about a response that was stored."""
+
+
 class BackgroundRuns:
     """The background responses of this process."""
 
@@ -79,23 +83,29 @@ class BackgroundRuns:
     def _runs(self) -> RunStore:
         return self._engine.services.store.runs
 
-    async def submit(self, accepted: AcceptedRequest) -> Response:
+    async def submit(
+        self, accepted: AcceptedRequest, on_stored: Callable[[str], None] = ignore
+    ) -> Response:
         """Accept a response durably and generate it as soon as there is room; return it queued.
 
-        Whatever happens, what is held is released in the end, and not by the caller."""
+        Whatever happens, what is held is released in the end, and not by the caller. `on_stored`
+        is called with the id once it is stored, even if the caller is cancelled before."""
         response = _queued_response(accepted.prepared)
         # In a task of its own: what is being stored must be run, even if the client leaves now.
-        accepting = asyncio.ensure_future(self._accept(accepted, response))
+        accepting = asyncio.ensure_future(self._accept(accepted, response, on_stored))
         self._track(accepting)
         accepting.add_done_callback(_forget_failure)  # its client may have left
         await asyncio.shield(accepting)
         return response
 
-    async def _accept(self, accepted: AcceptedRequest, response: Response) -> None:
+    async def _accept(
+        self, accepted: AcceptedRequest, response: Response, on_stored: Callable[[str], None]
+    ) -> None:
         has_room = False
         try:
             has_room = await self._queue.take_place()
             await self._begin(accepted, response, has_room)
+            on_stored(response.id)
         except BaseException:
             if has_room:
                 self._queue.return_place()

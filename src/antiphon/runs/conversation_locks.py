@@ -82,7 +82,11 @@ class ConversationLocks:
     def _schedule_renewal(self) -> None:
         if self._timer is None and self._held:
             loop = asyncio.get_running_loop()
-            self._timer = loop.call_later(_RENEW_S, lambda: self._start(self._renew()))
+            self._timer = loop.call_later(_RENEW_S, self._begin_renewal)
+
+    def _begin_renewal(self) -> asyncio.Task[None]:
+        self._timer = None  # now, not in the task: another lock may set a timer before it runs
+        return self._start(self._renew())
 
     def _start(self, job: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(job)
@@ -91,7 +95,6 @@ class ConversationLocks:
         return task
 
     async def _renew(self) -> None:
-        self._timer = None
         with suppress(StoreError):  # the next renewal may be in time
             await self._store.runs.renew(self._holder, LEASE_S)
         self._schedule_renewal()

@@ -124,8 +124,8 @@ async def _create_in_background(
     services = exchange.services
     limits = await admit(services.accounting, exchange.caller, held)
     accepted = AcceptedRequest(services, prepared, held.pop_all())
-    response = await process.live.background.submit(accepted)
-    process.conversation_locks.hand_over(response.id)
+    hand_over = process.conversation_locks.hand_over  # also if the client leaves now
+    response = await process.live.background.submit(accepted, hand_over)
     headers = {**limits, **diagnostics_headers(prepared.diagnostics)}
     if not prepared.request.stream:
         return _render_whole(exchange, response, prepared.request, headers)

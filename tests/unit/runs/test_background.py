@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import json
 import re
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -394,3 +395,24 @@ def break_log(live: LiveRun) -> None:
         raise RuntimeError("a bug")
 
     live.log.feed = feed  # type: ignore[method-assign]
+
+
+async def test_the_lock_of_a_conversation_is_left_to_its_response_whenever_the_client_leaves(
+    tmp_path: Path,
+) -> None:
+    async with open_application(config_in(tmp_path)) as opened:
+        use_upstream(opened.engine, GatedUpstream())
+        await submit(opened)  # the others wait for its place
+        locks = opened.application.process.conversation_locks
+        for turns_of_the_loop in range(0, 60, 2):
+            body = json.dumps({}).encode()
+            conversation = document_of(await opened.request("POST", "/v1/conversations", body))
+            creating = asyncio.ensure_future(
+                opened.create(background=True, conversation=conversation["id"])
+            )
+            for _ in range(turns_of_the_loop):
+                await asyncio.sleep(0)
+            creating.cancel()
+            await asyncio.wait({creating})
+            await until(lambda: not locks._held, f"no lock after {turns_of_the_loop} turns")
+            assert not locks._held
