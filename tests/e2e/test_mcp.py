@@ -39,7 +39,7 @@ from tests.support.rounds import (
 from tests.support.stream_reader import open_stream
 from tests.support.traces import read_trace
 from tests.support.upstream import Script
-from tests.support.waiting import until
+from tests.support.waiting import until, until_async
 
 WITH_CORPUS = pytest.mark.skipif(root() is None, reason=ABSENT)
 Document = dict[str, Any]
@@ -387,6 +387,26 @@ async def test_too_many_tools_are_an_error(tmp_path: Path, stream: bool) -> None
     assert answer.status == (200 if stream else 400)
     assert "At most 128 tools" in answer.error["message"]
     assert servers.asked[-1] == ("close",)
+
+
+async def test_a_background_response_with_too_many_tools_says_so(tmp_path: Path) -> None:
+    many = tuple(type(WEATHER)(name=f"tool_{number}") for number in range(200))
+    async with gateway(tmp_path) as setup:
+        use(setup, weather_server(*many))
+        client = setup.gateway.client
+        body = {"model": "m", "input": "Hello?", "background": True, "tools": [SKY]}
+        async with client.post(f"{setup.gateway.base_url}/responses", json=body) as reply:
+            url = f"{setup.gateway.base_url}/responses/{(await reply.json())['id']}"
+
+        async def has_ended() -> bool:
+            async with client.get(url) as reply:
+                return (await reply.json())["status"] not in ("queued", "in_progress")
+
+        await until_async(has_ended, "the response has ended")
+        async with client.get(url) as reply:
+            found = await reply.json()
+    assert found["status"] == "failed"
+    assert "At most 128 tools" in found["error"]["message"]
 
 
 async def test_a_client_that_leaves_ends_the_call(tmp_path: Path) -> None:

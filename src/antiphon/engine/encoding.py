@@ -64,7 +64,7 @@ class RequestEncoding:
         return self.planner.plan(target, self._avoided.get(target.name, NO_MODES))
 
     def use_planner(self, planner: Planner) -> None:
-        """Continue from another context: it was compacted."""
+        """Continue from another context: it was compacted, or has items of MCP servers."""
         self.planner = planner
 
     def encode(self, target: Target) -> tuple[Plan, Outbound]:

@@ -11,8 +11,9 @@
    first output.
 6. A run knows nothing of HTTP: its reader may be a socket, a background job or a library user.
 
-It owns three parts: `Attempts` calls providers, the `Translation` makes events of their bytes, and
-`RunOutput` passes the events through the pipeline to the reader. No part refers to the run.
+Its parts: `Attempts` calls providers, the `Translation` makes events of their bytes, `RunOutput`
+passes the events through the pipeline to the reader, `GatewayCalls` makes the calls of the gateway,
+and `RunTrace` keeps clock and rows. No part refers to the run.
 """
 
 from __future__ import annotations
@@ -223,6 +224,13 @@ class Run:
                 failed(translation.machine.snapshot, code=fault.public_code, message=message)
             )
         return await output.release(events, translation)
+
+    async def reject(self, error: InvalidRequest) -> None:
+        """End a response as failed whose request turned out to be invalid in a later round, where
+        no client waits for an HTTP error."""
+        translation = self._translation
+        events = self._output.take_unread() + translation.fail(error.message)
+        await self._output.release(events, translation)
 
     # A whole response
 
@@ -466,8 +474,8 @@ def fault_of_opening(translation: Translation) -> ProviderFault | None:
     machine = translation.machine
     if not translation.opens_with_calls or machine.fault is None:
         return None
-    lists = (each for each in machine.snapshot.output if not _is_list(each))
-    return None if any(lists) else machine.fault
+    others = (each for each in machine.snapshot.output if not _is_list(each))
+    return None if any(others) else machine.fault
 
 
 def _is_list(item: Item) -> bool:

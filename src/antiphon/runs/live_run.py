@@ -24,7 +24,7 @@ from antiphon.core.faults.fault import FaultType
 from antiphon.dialects.client_dialect import EventBatch
 from antiphon.engine.run import Run
 from antiphon.engine.services import Prepared
-from antiphon.errors import UpstreamError
+from antiphon.errors import InvalidRequest, UpstreamError
 from antiphon.runs.event_log import EventLog
 from antiphon.runs.recovery import StartedTurns
 from antiphon.store.run_log import BEFORE_FIRST, ClaimedRun
@@ -317,6 +317,8 @@ class LiveRun:
             await self.run.response()
         except UpstreamError as error:
             await self.run.fail(error.fault)
+        except InvalidRequest as error:  # known only after MCP servers have listed their tools
+            await self.run.reject(error)
 
     def _commit(self) -> None:
         """Begin without the provider: a slow one must not leave the client without a byte."""
