@@ -212,25 +212,18 @@ class Run:
                 events = await self.fail(output.log.report_bug(error, translation))
         return events
 
-    async def fail(self, fault: ProviderFault) -> list[Event]:
+    async def fail(self, fault: ProviderFault | str) -> list[Event]:
         """End the response as failed, also where its terminal event was lost: return the events not
-        yet read, and `response.failed`."""
+        yet read, and `response.failed`. A text is a message for the client, about its request."""
         output = self._output
         translation = self._translation
         events = output.take_unread() + translation.fail(fault)
-        if terminal(events) is None:
+        if terminal(events) is None and not isinstance(fault, str):
             message = output.log.describe(fault)
             events.append(
                 failed(translation.machine.snapshot, code=fault.public_code, message=message)
             )
         return await output.release(events, translation)
-
-    async def reject(self, error: InvalidRequest) -> None:
-        """End a response as failed whose request turned out to be invalid in a later round, where
-        no client waits for an HTTP error."""
-        translation = self._translation
-        events = self._output.take_unread() + translation.fail(error.message)
-        await self._output.release(events, translation)
 
     # A whole response
 

@@ -318,7 +318,7 @@ class LiveRun:
         except UpstreamError as error:
             await self.run.fail(error.fault)
         except InvalidRequest as error:  # known only after MCP servers have listed their tools
-            await self.run.reject(error)
+            await self.run.fail(error.message)
 
     def _commit(self) -> None:
         """Begin without the provider: a slow one must not leave the client without a byte."""
