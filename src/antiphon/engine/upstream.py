@@ -9,6 +9,7 @@ import os
 import socket
 import ssl
 import time
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
@@ -211,7 +212,7 @@ def _without_frames(error: Exception) -> Exception:
     return error.with_traceback(None)
 
 
-class _HTTPAnswer:
+class _HTTPAnswer(ABC):
     """What both clients have in common: the limit of a whole body, and the fault of a cut one."""
 
     def __init__(
@@ -224,8 +225,9 @@ class _HTTPAnswer:
         self._began = began
         self._chunks = 0
 
+    @abstractmethod
     async def next(self) -> bytes:
-        raise NotImplementedError
+        """Return what has arrived of the body; empty at its end."""
 
     async def read(self) -> bytes:
         body = bytearray()
