@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import random
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -188,6 +190,23 @@ async def test_a_history_of_too_many_bytes_is_refused_however_well_it_compresses
     assert caught.value.param == "previous_response_id"
     for part in ("250,000 bytes", "max_history_bytes", "truncation", "/v1/responses/compact"):
         assert part in caught.value.message
+
+
+async def test_a_history_that_is_refused_is_not_read(backend: Backend) -> None:
+    size = 400_000
+    store = await backend.open(max_history_bytes=4 * size)
+    texts = random.Random(1)  # they do not compress
+    for number in range(6):
+        previous = f"r{number - 1}" if number else None
+        await store.save(turn(f"r{number}", previous, text=texts.randbytes(size // 2).hex()))
+    tracemalloc.start()
+    try:
+        with pytest.raises(HistoryTooLarge):
+            await store.chain("r5")
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < size
 
 
 async def test_a_history_of_too_many_items_is_refused(backend: Backend) -> None:

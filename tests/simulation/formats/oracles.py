@@ -280,9 +280,6 @@ def thoughts_are_signed(world: World) -> Iterator[str]:
             yield f"{describe(exchange)}: no signature for the state of call {last.number}"
 
 
-_REJECTIONS = ("invalid_request", "reasoning_rejected")
-
-
 def returned_state_arrives(world: World) -> Iterator[str]:
     """State reaches the provider that has issued it when its client goes on with the results of
     calls: a client of Messages has sent it back, for a client of Chat Completions it was kept."""
@@ -290,7 +287,7 @@ def returned_state_arrives(world: World) -> Iterator[str]:
     rejected = {
         entry.facts["request_id"]
         for _, entry in world.history.log
-        if entry.event == "attempt.failed" and entry.facts["code"] in _REJECTIONS
+        if entry.event == "attempt.failed" and entry.facts["code"] == "invalid_request"
     }
     for exchange in others(world):
         if exchange.request_id in rejected:

@@ -24,7 +24,7 @@ from antiphon.core.deltas import (
     ToolCall,
     Usage,
 )
-from antiphon.core.faults.classify import classify, classify_document
+from antiphon.core.faults.classify import classify_document
 from antiphon.core.faults.fault import ProviderFault, protocol_fault
 from antiphon.core.items import Document
 from antiphon.dialects.anthropic.blocks import (
@@ -39,6 +39,7 @@ from antiphon.dialects.json_input import (
     NULL,
     UNREADABLE,
     decode_repaired,
+    fail_unreadable,
     nonempty_string,
     report_unreadable,
 )
@@ -241,7 +242,7 @@ def decode(body: bytes) -> list[Delta]:
     try:
         message, body = decode_repaired(_decode_message, body)
     except UNREADABLE:
-        return [Failure(classify(200, {}, body))]
+        return [fail_unreadable(body)]
     if message.error is not None or message.type == "error":
         return [Failure(_fault(body))]
     decoder = AnthropicDecoder()

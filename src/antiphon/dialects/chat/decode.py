@@ -24,13 +24,14 @@ from antiphon.core.deltas import (
     Text,
     ToolCall,
 )
-from antiphon.core.faults.classify import classify, classify_document
+from antiphon.core.faults.classify import classify_document
 from antiphon.dialects.chat.reasoning_state import DETAILS, SIGNATURE
 from antiphon.dialects.chat.tool_calls import CallFragment, CallTracker
 from antiphon.dialects.content_blocks import url_citation
 from antiphon.dialects.json_input import (
     UNREADABLE,
     decode_repaired,
+    fail_unreadable,
     nonempty_string,
     report_unreadable,
 )
@@ -325,7 +326,7 @@ def decode(body: bytes) -> list[Delta]:
     try:
         return _decode_whole(*decode_repaired(_decode_chunk, body))
     except UNREADABLE:
-        return [Failure(classify(200, {}, body))]
+        return [fail_unreadable(body)]
 
 
 def _decode_whole(chunk: _Chunk, body: bytes) -> list[Delta]:
