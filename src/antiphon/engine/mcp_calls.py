@@ -1,13 +1,14 @@
 """Calls of MCP servers for one response: its connections, and a report of each call.
 
-Connections are opened with the first call and closed with the run. A request that names no server
-has none of this.
+Connections are opened with the first call. The run hands them over when it is left, and they are
+closed without it (`ClosingConnections`). A request that names no server has none of this.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import TypeAlias
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, TypeAlias
 
 from antiphon.core.filters.gateway_call import GatewayCall
 from antiphon.core.mcp.server_calls import ListToolsCall, ToolCallRequest
@@ -84,6 +85,28 @@ class McpCalls:
             )
         )
         return result
+
+
+class ClosingConnections:
+    """Connections of responses that have ended. A server may take a while to end a session, for
+    which no client waits; what is still being closed when the process ends is awaited then."""
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    def begin(self, closing: Coroutine[Any, Any, None]) -> None:
+        """Close connections from now on; `closing` takes a bounded time, and does not raise."""
+        task = asyncio.create_task(closing)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def close(self) -> None:
+        """Wait until all are closed."""
+        while self._tasks:
+            await asyncio.wait(self._tasks)
 
 
 def _error_type(result: McpResult) -> str | None:
