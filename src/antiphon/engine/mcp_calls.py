@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 from antiphon.core.filters.gateway_call import GatewayCall
 from antiphon.core.mcp.server_calls import ListToolsCall, ToolCallRequest
-from antiphon.core.mcp.values import McpResult, McpSessions, McpToolList
+from antiphon.core.mcp.values import McpProblem, McpResult, McpSessions, McpToolList
 from antiphon.engine.report import ServerCallReport
 
 OpenSessions: TypeAlias = Callable[[], McpSessions]
@@ -65,6 +65,7 @@ class McpCalls:
                 server=call.server.label[:_NAME_CHARS],
                 item_id=call.call_id,
                 error=None if found.problem is None else found.problem.type,
+                reason=_find_reason(found.problem),
                 result_bytes=len(found.tools),
                 duration_ms=(self._clock() - began) * 1000,
             )
@@ -80,6 +81,7 @@ class McpCalls:
                 tool=call.tool[:_NAME_CHARS],
                 item_id=call.call_id,
                 error=_error_type(result),
+                reason=_find_reason(result.problem),
                 result_bytes=_size(result),
                 duration_ms=(self._clock() - began) * 1000,
             )
@@ -113,6 +115,13 @@ def _error_type(result: McpResult) -> str | None:
     if result.problem is not None:
         return result.problem.type
     return "mcp_tool_execution_error" if result.is_error else None
+
+
+def _find_reason(problem: McpProblem | None) -> str | None:
+    """Why a server could not be used, without its own words."""
+    if problem is None or not problem.quotes:
+        return None if problem is None else problem.message
+    return f"The server returned the error {problem.code} of the protocol."
 
 
 def _size(result: McpResult) -> int:

@@ -49,11 +49,13 @@ from antiphon.dialects.responses.create_response import report_settings
 from antiphon.engine.attempts import Attempts
 from antiphon.engine.mcp_calls import McpCalls
 from antiphon.engine.output import RunOutput
+from antiphon.engine.report import ServerCallReport
 from antiphon.engine.routing import Target
 from antiphon.engine.services import Prepared, Services, make_describe
 from antiphon.engine.tracing import RunTrace
 from antiphon.engine.turns import SaveTurn
 from antiphon.errors import InvalidRequest, UpstreamError
+from antiphon.stages.log import Entry
 from antiphon.stages.stage import failed, terminal
 
 _T = TypeVar("_T")
@@ -539,7 +541,23 @@ def make_gateway_calls(services: Services, prepared: Prepared, trace: RunTrace) 
     search: MakeCall = services.search
     if prepared.first_plan.mcp is None or services.mcp is None:
         return GatewayCalls(search)
-    calls = McpCalls(
-        services.mcp.open_sessions, search, services.runtime.monotonic, trace.add_server_call
-    )
+    record = partial(report_server_call, trace, services.emit)
+    calls = McpCalls(services.mcp.open_sessions, search, services.runtime.monotonic, record)
     return GatewayCalls(calls.make, calls.close)
+
+
+def report_server_call(
+    trace: RunTrace, emit: Callable[[Entry], None], call: ServerCallReport
+) -> None:
+    """Record a call of an MCP server in the trace, and in the log if the server failed. Of a list
+    that failed, the log has the end of the response."""
+    trace.add_server_call(call)
+    if call.tool is not None and call.reason is not None:
+        facts = {
+            "server": call.server,
+            "tool": call.tool,
+            "code": call.error,
+            "reason": call.reason,
+            "duration_ms": round(call.duration_ms, 1),
+        }
+        emit(Entry("mcp.call_failed", "warning", {**trace.facts, **facts}))

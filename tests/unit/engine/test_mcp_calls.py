@@ -94,11 +94,21 @@ async def test_the_report_of_a_call_that_failed_has_the_type_of_its_error() -> N
     broken = McpProblem(type="mcp_protocol_error", message="no")
     servers.tools["sky", "weather"] = lambda _: McpResult(problem=broken)
     await calls.made.make(CALL)
-    assert [each.error for each in calls.reports] == [
-        "http_error",
-        "mcp_tool_execution_error",
-        "mcp_protocol_error",
+    assert [(each.error, each.reason) for each in calls.reports] == [
+        ("http_error", DOWN.message),
+        ("mcp_tool_execution_error", None),
+        ("mcp_protocol_error", "no"),
     ]
+
+
+async def test_the_report_of_a_call_has_no_words_of_the_server() -> None:
+    servers = weather_server()
+    said = McpProblem(type="mcp_protocol_error", message="canary", code=-32602, quotes=True)
+    servers.tools["sky", "weather"] = lambda _: McpResult(problem=said)
+    calls = Calls(servers)
+    await calls.made.make(CALL)
+    [report] = calls.reports
+    assert report.reason == "The server returned the error -32602 of the protocol."
 
 
 async def test_connections_are_closed_without_their_run_and_awaited_in_the_end() -> None:
