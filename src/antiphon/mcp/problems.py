@@ -12,6 +12,7 @@ _STAND_INS = (
     "Connection closed",
     "Failed to parse ",
     "Not Found",
+    "Redirect to ",
     "SSE stream ",
     "Server returned an error response",
     "Session terminated",
