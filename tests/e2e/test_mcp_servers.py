@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import re
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -25,7 +27,7 @@ from antiphon.config import Config, McpConfig, McpServerConfig, ProviderConfig
 from tests.support.client_answers import Answer, post_request
 from tests.support.demand_scripts import native_turns
 from tests.support.gateways import Running, replaced, running, settings
-from tests.support.mcp.tools_server import ToolsServer, serve_tools
+from tests.support.mcp.tools_server import PIXEL, ToolsServer, serve_tools
 from tests.support.openai_client import openai_client
 from tests.support.openai_sdk_check import check_with_sdk
 from tests.support.rounds import item_types, output_text
@@ -191,6 +193,43 @@ async def test_an_image_reaches_a_model_that_takes_images(
         await setup.post()
         second = setup.upstreams["chat"].requests[1]
     assert "data:image/png;base64," in second.raw.decode()
+
+
+@every_dialect
+@pytest.mark.parametrize("tool", ["picture", "document"])
+async def test_an_approved_call_shows_the_model_what_a_direct_one_does(
+    tmp_path: Path, server: ToolsServer, kind: str, tool: str
+) -> None:
+    """The last message of the request after the call: an image, or a text with the resource."""
+    asked = Turn(1, calls=(call(tool),))
+    turns = {kind: [asked, DONE, asked, DONE]}
+    async with server_gateway(tmp_path, server.url, turns) as setup:
+        await setup.post(kind)
+        first = await setup.post(kind, tools=[ASKING])
+        approval = {
+            "type": "mcp_approval_response",
+            "approval_request_id": first.response["output"][-1]["id"],
+            "approve": True,
+        }
+        later = await setup.post(
+            kind, input=[approval], previous_response_id=first.response["id"], tools=[ASKING]
+        )
+        assert setup.problems() == []
+        requests = setup.upstreams[kind].requests
+    assert later.response["status"] == "completed"
+    direct, approved = (last_message(requests[number].body) for number in (1, 3))
+    assert (PIXEL_TEXT if tool == "picture" else "inside") in json.dumps(direct)
+    assert approved == direct
+
+
+PIXEL_TEXT = base64.b64encode(PIXEL).decode()
+
+
+def last_message(body: Document) -> Document:
+    """The last message of a native request, without the id of a call, which differs."""
+    [message] = (body.get("messages") or body["contents"])[-1:]
+    text = re.sub(r'"(tool_call_id|tool_use_id|id)": "[^"]*"', "", json.dumps(message))
+    return {"message": text}
 
 
 async def test_a_server_that_needs_a_token_gets_that_of_the_client(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ response that is read. Only the run decides when the next call is made.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
 from functools import partial
 from typing import Protocol, TypeVar
@@ -17,7 +17,6 @@ from antiphon.core.diagnostic import Diagnostic
 from antiphon.core.events import Event
 from antiphon.core.faults.fault import ProviderFault, timeout_fault
 from antiphon.core.faults.kinds import FaultKind
-from antiphon.core.items import Document
 from antiphon.core.plan.next_round import FinishedRound
 from antiphon.core.plan.plan import Outbound, Plan
 from antiphon.core.translation.next_step import Round
@@ -287,9 +286,10 @@ class Attempts:
         self.plan = await self._compute(plan)
         return None
 
-    async def _use_items(self, items: Sequence[Document]) -> None:
-        """Plan the first request again, with output items at its end; raises `InvalidRequest`."""
-        planner = self._encoding.planner.continue_with(items)
+    async def _use_outcome(self, wanted: Round) -> None:
+        """Plan the first request again, with the outcome of calls at its end; raises
+        `InvalidRequest`."""
+        planner = self._encoding.planner.continue_with(wanted.items, wanted.follow_up.steps)
         self._encoding.use_planner(planner)
         self.plan = await self._compute(partial(self._encoding.plan, self.chosen.target))
         self._policy.keep_targets(self._encoding.can_serve)
@@ -362,7 +362,7 @@ class Attempts:
         gateway (`is_first`). Raises `InvalidRequest` if that cannot be planned with their outcome.
         """
         if is_first:
-            await self._use_items(wanted.items)
+            await self._use_outcome(wanted)
         else:
             self._trace.begin_round()
             self._next_round(wanted)

@@ -209,6 +209,7 @@ class RunTrace:
                 tool=call.tool,
                 item_id=call.item_id,
                 error=call.error,
+                reason=call.reason,
                 result_bytes=call.result_bytes,
                 duration_ms=round(call.duration_ms),
             )

@@ -16,7 +16,7 @@ from antiphon.dialects.client_dialect import ClientDialect, Problem
 from antiphon.dialects.responses.client import RESPONSES
 from antiphon.engine.fault_report import clean_own_text, is_bug, report_fault
 from antiphon.engine.services import Caller, Services
-from antiphon.errors import AntiphonError, InvalidRequest, UpstreamError
+from antiphon.errors import AntiphonError, InvalidRequest, ToolsNotUsable, UpstreamError
 from antiphon.server.body import BodyReader, check_input_items, check_settings
 from antiphon.server.errors import describe_error, is_expected
 from antiphon.server.gateway import GatewayProcess
@@ -121,7 +121,7 @@ class Exchange:
         if not is_expected(error):
             self.report_failure(error)
         problem = describe_error(error, self.caller)
-        if is_recorded and not isinstance(error, UpstreamError):
+        if is_recorded and not isinstance(error, UpstreamError | ToolsNotUsable):
             self._record_rejection(problem, is_logged=not is_expected(error))
         return problem
 

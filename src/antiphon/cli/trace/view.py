@@ -270,6 +270,7 @@ def _format_server_calls(detail: TraceDetail) -> Iterator[RenderableType]:
         line = Text.assemble(
             f"{escape_controls(name)}  {size} after {_format_duration(each.duration_ms)}  ",
             (each.error or "", "red"),
+            (f"  {escape_controls(each.reason)}" if each.reason else "", "dim"),
         )
         yield _indent(line)
 

@@ -50,6 +50,9 @@ class McpProblem(Struct, frozen=True, kw_only=True):
     """`http_error`, `mcp_protocol_error` or `mcp_tool_execution_error`, as the API has them."""
     message: str
     code: int | None = None
+    quotes: bool = False
+    """The message has words of the server, which may repeat those of a request: it is not for log
+    and trace."""
 
 
 class McpToolList(Struct, frozen=True, kw_only=True):

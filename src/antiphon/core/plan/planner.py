@@ -104,6 +104,9 @@ class PlanInputs(Struct, frozen=True, kw_only=True):
     """The request asks for a summary of its history."""
     compacted: CompactedContext | None = None
     """The history was compacted for this response."""
+    images: tuple[Step, ...] = ()
+    """Images in results of calls that were made before the model is asked, for models that take
+    them."""
 
 
 class Planner:
@@ -133,11 +136,12 @@ class Planner:
         request = structs.replace(self.request, input=(*self.request.input, item))
         return Planner(request, structs.replace(self.inputs, compacted=compacted), self._kept)
 
-    def continue_with(self, items: Iterable[Document]) -> Planner:
-        """Return the planner of the same request with output items at its end: what MCP servers
-        were asked before the model."""
+    def continue_with(self, items: Iterable[Document], images: Iterable[Step] = ()) -> Planner:
+        """Return the planner of the same request with output items at its end, and images of
+        results: what MCP servers were asked before the model."""
         request = structs.replace(self.request, input=(*self.request.input, *items))
-        return Planner(request, self.inputs, self._kept)
+        inputs = structs.replace(self.inputs, images=tuple(images))
+        return Planner(request, inputs, self._kept)
 
     def _make_plan(self, target: PlanTarget, without: Modes) -> Plan:
         task = self.inputs.task
@@ -275,6 +279,8 @@ def _read_history(
         ),
     )
     notes.extend(changed)
+    if inputs.images and "image" in capabilities.inputs:
+        steps = (*steps, *inputs.images)
     return items, _open_capsules(steps, target, inputs.unseal, notes)
 
 

@@ -117,6 +117,8 @@ class TraceServerCall(_RequestRow, frozen=True, kw_only=True, tag="server_call")
     """The item of the response, which has arguments and result."""
     error: str | None = None
     """The type of the error; None: there was none."""
+    reason: str | None = None
+    """Why the server could not be used, in the gateway's own words."""
     result_bytes: int = 0
     """Size of the result; of a list, the number of tools."""
     duration_ms: int = 0

@@ -9,7 +9,14 @@ import pytest
 from antiphon.core.capabilities import Capabilities
 from antiphon.core.filters.filter import FollowUp
 from antiphon.core.history.capsule import Unopened
-from antiphon.core.history.steps import Step, TextPart, ToolCallStep, ToolResultStep
+from antiphon.core.history.steps import (
+    ImagePart,
+    MessageStep,
+    Step,
+    TextPart,
+    ToolCallStep,
+    ToolResultStep,
+)
 from antiphon.core.mcp.items import approval_request_item, call_item, list_item
 from antiphon.core.mcp.toolset import McpPlan
 from antiphon.core.mcp.values import McpResult, McpTool, McpToolList
@@ -403,6 +410,17 @@ def test_the_request_is_planned_again_with_the_outcome() -> None:
     assert not mcp_of(again).needs_opening
     assert declared(again) == ["sky__weather"]
     assert [each[:2] for each in calls(again.history)] == [("call", "mcp_1"), ("result", "mcp_1")]
+
+
+def test_images_of_approved_calls_are_for_models_that_take_them() -> None:
+    request = Request(raw={}, model="m", input=(USER,), tools=(server(),))
+    planner = Planner(request, PlanInputs(hosted_tools=MANAGED))
+    image = MessageStep("user", (ImagePart("data:image/png;base64,AA=="),))
+    again = planner.continue_with([listing("weather"), made("mcp_1", "mcpr_1")], [image])
+    blind = ModelTarget("p", "blind", Capabilities(inputs=frozenset({"text"})))
+    sighted = ModelTarget("p", "sighted", Capabilities(inputs=frozenset({"text", "image"})))
+    assert again.plan(sighted).history[-1] == image
+    assert image not in again.plan(blind).history
 
 
 def test_the_next_round_has_the_calls_of_the_last() -> None:
