@@ -78,13 +78,23 @@ class ServerSession:
         self._is_sse = False
         self._stream = Exchange()
         """The connection that holds the session: in the older transport, it has all replies."""
+        self._is_retired = False
+        self._requests = 0
+        """Requests that wait for a result."""
         self._task = asyncio.create_task(self._hold(), name="mcp session")
         self._task.add_done_callback(self._settle)
 
     @property
     def is_usable(self) -> bool:
         """Whether it can take another request, or is still being opened."""
-        return not self._task.done() and not self._closing.is_set()
+        return not (self._task.done() or self._closing.is_set() or self._is_retired)
+
+    def retire(self) -> None:
+        """Take no more requests, and end with the last result: the server does not know the session
+        any more, but it may still carry out what it was asked before."""
+        self._is_retired = True
+        if not self._requests:
+            self.begin_close()
 
     def begin_close(self) -> None:
         """Have the session end, within a bounded time."""
@@ -154,6 +164,7 @@ class ServerSession:
         deadline = Deadline(config.idle_timeout_s, config.call_timeout_s)
         exchange = Exchange(deadline.expire if self._is_sse else None)
         token = current_exchange.set(exchange)
+        self._requests += 1
         try:
             async with deadline:
                 return await send(session, deadline)
@@ -165,6 +176,9 @@ class ServerSession:
             return Failure(self._explain(error, exchange))
         finally:
             current_exchange.reset(token)
+            self._requests -= 1
+            if self._is_retired:
+                self.retire()
 
     def _is_lost(self, error: MCPError, exchange: Exchange) -> bool:
         """Whether the server cannot have done what was requested, because it does not know the
