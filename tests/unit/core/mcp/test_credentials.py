@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from antiphon.core.mcp.credentials import without_credentials
+import json
+
+from antiphon.core.mcp.credentials import hide_credentials, without_credentials
 
 
 def test_credentials_of_servers_are_left_out() -> None:
@@ -30,3 +32,20 @@ def test_the_query_of_a_url_may_be_a_credential() -> None:
 
 def test_other_documents_stay_as_they_are() -> None:
     assert without_credentials({"model": "m", "tools": None}) == {"model": "m", "tools": None}
+
+
+def test_a_body_is_kept_without_credentials() -> None:
+    body = b'{"mcp_servers": [{"name": "a", "authorization_token": "secret"}], "model": "m"}'
+    assert json.loads(hide_credentials(body)) == {"mcp_servers": [{"name": "a"}], "model": "m"}
+    tool = b'{"tools": [{"type": "mcp", "server_label": "a", "authorization": "secret"}]}'
+    assert b"secret" not in hide_credentials(tool)
+
+
+def test_a_body_without_credentials_is_kept_to_the_byte() -> None:
+    for body in (
+        b'{"model":  "m"}',
+        b'{"tools":  [{"type": "mcp", "server_label": "a"}]}',
+        b'{"input":  "\\"mcp\\""}',
+        b'{"name":  "mcp"}',
+    ):
+        assert hide_credentials(body) == body
