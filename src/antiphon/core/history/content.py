@@ -60,6 +60,10 @@ def mappings(value: Any) -> list[Item]:
     return [each for each in value if isinstance(each, Mapping)] if isinstance(value, list) else []
 
 
+def strings(value: Any) -> list[str]:
+    return [each for each in value if isinstance(each, str)] if isinstance(value, list) else []
+
+
 def json_text(value: Any) -> str:
     return msgspec.json.encode(value).decode()
 

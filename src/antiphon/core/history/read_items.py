@@ -98,8 +98,15 @@ def read_items(
             tool_item.join_calls(steps, found)
             continue
         steps.extend(found)
-        joins = kind == "mcp_call" and support.approvals is not None
+        joins = support.approvals is not None and _ends_server_call(kind, item)
     return tuple(steps), tuple(reader.diagnostics.found)
+
+
+def _ends_server_call(kind: str, item: Item) -> bool:
+    """Whether an item is a call of an MCP server with its result, or a block with the result."""
+    if kind == "client_block":
+        return mapping(item.get("instead")).get("type") == "function_call_output"
+    return kind == "mcp_call"
 
 
 def has_only_messages(items: Iterable[Mapping[str, Any]]) -> bool:
@@ -299,6 +306,7 @@ def _read_compaction(item: Item, reader: ContentReader) -> Steps:
 _INSTEAD: Mapping[str, ItemReader] = {
     "function_call": tool_item.function_call,
     "function_call_output": tool_item.output,
+    "mcp_list_tools": _read_tool_list,
 }
 _ITEMS: Mapping[str, ItemReader] = {
     "message": _read_message,

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from antiphon.core.items import Document
 from antiphon.core.mcp.toolset import MCP
 
 _OF_TOOLS = frozenset({"headers", "authorization"})
 _OF_SERVERS = frozenset({"authorization_token"})
 _URLS = frozenset({"server_url", "url"})
+_MARKS = (b'"mcp"', b'"mcp_servers"')
 
 
 def without_credentials(document: Document) -> Document:
@@ -41,6 +44,16 @@ def _pairs(document: Document, kept: Document, field: str) -> list[tuple[Any, An
 
 def _label(server: Document) -> str:
     return str(server.get("server_label") or server.get("name") or "")
+
+
+def hide_credentials(body: bytes) -> bytes:
+    """The body of a request to a provider that calls MCP servers itself, without credentials; any
+    other body as it is."""
+    if not any(mark in body for mark in _MARKS):
+        return body
+    document = msgspec.json.decode(body)
+    kept = without_credentials(document)
+    return body if kept == document else msgspec.json.encode(kept)
 
 
 def hide_query(url: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from antiphon.core.history.content import string
+from antiphon.core.history.content import mapping, string
 from antiphon.core.mcp.items import (
     APPROVAL_REQUEST,
     APPROVAL_RESPONSE,
@@ -22,7 +22,8 @@ _Items = Sequence[Mapping[str, Any]]
 def find_lists(items: _Items) -> dict[str, tuple[McpTool, ...]]:
     """The newest list of each server, by label. A list that failed is none."""
     lists: dict[str, tuple[McpTool, ...]] = {}
-    for item in items:
+    for each in items:
+        item = mapping(each.get("instead")) or each  # a block of the client's own format
         label = string(item.get("server_label"))
         if item.get("type") != LIST or label is None:
             continue

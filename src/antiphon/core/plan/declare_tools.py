@@ -15,7 +15,7 @@ from antiphon.core.capabilities import Capabilities
 from antiphon.core.diagnostic import Code, degraded
 from antiphon.core.history.client_format import FormatSupport, read_cache, read_extra
 from antiphon.core.history.steps import Step
-from antiphon.core.mcp.toolset import McpPlan
+from antiphon.core.mcp.toolset import TOOLSET, McpPlan
 from antiphon.core.plan.declare_mcp import add_servers, select_offers
 from antiphon.core.plan.hosted_tools import REFUSE, HostedToolPolicy, refuse_search
 from antiphon.core.plan.parse_tool import ToolOffer, tool_ignored
@@ -27,6 +27,8 @@ from antiphon.core.tools.identity import NO_TOOLS, ToolIdentityMap
 from antiphon.core.web_search.memory import HOSTED, SEARCH
 from antiphon.core.web_search.rules import JSONObject, SearchRules, read_rules
 from antiphon.errors import InvalidRequest
+
+_OF_A_FORMAT = frozenset({"cache_control", "extra", TOOLSET})
 
 
 class DeclaredTools(Struct, frozen=True, kw_only=True):
@@ -201,7 +203,7 @@ def _native_document(tool: JSONObject, capabilities: Capabilities) -> JSONObject
     support = FormatSupport(client_blocks=capabilities.client_blocks)
     if "extra" not in tool or read_extra(tool, support) is not None:
         return tool
-    return {name: value for name, value in tool.items() if name != "extra"}
+    return {name: value for name, value in tool.items() if name not in _OF_A_FORMAT}
 
 
 def _description(offer: ToolOffer, groups: dict[str, str]) -> str | None:

@@ -186,6 +186,15 @@ def _report_fields(
         notes.append(degraded(Code.TOOL_DEGRADED, f"{param}.{field}", message, field))
 
 
+def note_deferred(server: JSONObject, param: str, capabilities: Capabilities) -> Diagnostic:
+    """Report that the tools of an MCP server cannot be deferred."""
+    message = (
+        f"`defer_loading` of MCP server {server['server_label']!r} is not supported for"
+        f" {capabilities.model_name}: its tools are declared immediately."
+    )
+    return degraded(Code.TOOL_DEGRADED, f"{param}.defer_loading", message, "defer_loading")
+
+
 def _is_closed(schema: Any) -> bool:
     return bool(schema != open_objects(schema))
 

@@ -18,7 +18,7 @@ from antiphon.core.request import Request, Thinking
 from antiphon.dialects.anthropic.message_ids import response_id
 from antiphon.dialects.anthropic.parse_blocks import read_messages, read_system
 from antiphon.dialects.anthropic.parse_errors import invalid, is_number, mapping, type_name
-from antiphon.dialects.anthropic.parse_mcp import FORMAT, SERVERS, read_servers
+from antiphon.dialects.anthropic.parse_mcp import FORMAT, SERVERS, add_servers
 from antiphon.dialects.anthropic.parse_tools import read_tool_choice, read_tools
 from antiphon.dialects.anthropic.parse_types import REQUEST, check_members
 from antiphon.dialects.client_dialect import NO_HEADERS
@@ -50,7 +50,6 @@ def parse_messages(
     edits = _read_edits(fields)
     tools, max_searches = read_tools(fields.get("tools", []), messages)
     others = {name: value for name, value in fields.items() if name not in _KNOWN}
-    servers = read_servers(fields.get(SERVERS))
     unknown, more = shorten_unknown([name for name in others if name != SERVERS])
     return Request(
         raw=document,
@@ -63,7 +62,7 @@ def parse_messages(
         stream=fields.get("stream") is True and not is_count,
         stream_options={"include_obfuscation": False},
         include=_include(tools),
-        tools=(*tools, *servers),
+        tools=add_servers(tools, fields.get(SERVERS), messages),
         tool_choice=read_tool_choice(fields.get("tool_choice"), tools),
         parallel_tool_calls=_read_parallel(fields),
         max_tool_calls=max_searches,

@@ -50,8 +50,10 @@ from antiphon.dialects.anthropic.render_items import (
     compaction_block,
     is_call,
     is_compaction,
+    is_listing,
     is_server_call,
     is_unfinished,
+    listing_block,
     render_citation,
     server_arguments,
     server_result_block,
@@ -76,10 +78,14 @@ class MessagesRenderer:
     keepalive_diagnostic: Diagnostic | None = None
     """Clients of this format get `ping` events, as the API itself sends them."""
 
-    def __init__(self, input_tokens: int = 0, *, ends_with_text: bool = False) -> None:
+    def __init__(
+        self, input_tokens: int = 0, *, ends_with_text: bool = False, lists_tools: bool = False
+    ) -> None:
         """`input_tokens`: an estimate for the start of the stream; the end has the exact number.
-        `ends_with_text`: state of the provider after the last text is left out."""
+        `ends_with_text`: state of the provider after the last text is left out. `lists_tools`: the
+        client gets the tools of each MCP server that was asked for them."""
         self._input_tokens = input_tokens
+        self._lists_tools = lists_tools
         self._blocks = ContentBlocks(ends_with_text=ends_with_text)
         self._response_id = ""
         self._renderers: Mapping[type, Callable[[Any], bytes]] = {
@@ -178,8 +184,7 @@ class MessagesRenderer:
     def _end_server_call(self, item: Document, output_index: int) -> bytes:
         has_input = self._blocks.has_input
         rest = b"" if has_input else self._blocks.add_input(server_arguments(item))
-        result = self._blocks.open(("result", output_index), server_result_block(item))
-        return rest + result + self._blocks.close()
+        return rest + self._blocks.add_whole(("result", output_index), server_result_block(item))
 
     def _render_item_end(self, event: ItemDone) -> bytes:
         item = event.item
@@ -191,7 +196,11 @@ class MessagesRenderer:
             return self._end_call(item)
         if is_compaction(item):
             return self._render_compaction(item)
-        return self._end_server_call(item, event.output_index) if is_server_call(item) else b""
+        if is_server_call(item):
+            return self._end_server_call(item, event.output_index)
+        if self._lists_tools and is_listing(item):
+            return self._blocks.add_whole(("listing", event.output_index), listing_block(item))
+        return b""
 
     def _render_compaction(self, item: Document) -> bytes:
         block = compaction_block(item)

@@ -160,6 +160,24 @@ def _error_text(error: Any) -> str:
     return _json(error)
 
 
+def is_listing(item: Item) -> TypeGuard[Document]:
+    """Whether an item is the list of a server's tools; one that failed has no block."""
+    if not isinstance(item, dict) or item.get("type") != "mcp_list_tools":
+        return False
+    return not item.get("error")
+
+
+def listing_block(item: Document) -> Document:
+    """The list of a server's tools, as clients send it back."""
+    tools = [
+        {name: tool.get(name) for name in ("name", "description", "input_schema")}
+        for tool in item.get("tools") or ()
+        if isinstance(tool, dict)
+    ]
+    name = item.get("server_label")
+    return {"type": "mcp_tool_listing", "mcp_server_name": name, "tools": tools}
+
+
 # --- calls that a server makes --------------------------------------------------------------------
 
 

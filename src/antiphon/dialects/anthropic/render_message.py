@@ -17,9 +17,11 @@ from antiphon.dialects.anthropic.render_items import (
     compaction_block,
     is_call,
     is_compaction,
+    is_listing,
     is_search,
     is_server_call,
     is_unfinished,
+    listing_block,
     render_citation,
     server_arguments,
     server_result_block,
@@ -29,12 +31,15 @@ from antiphon.dialects.anthropic.render_items import (
 _TIERS = {"default": "standard"}
 
 
-def render_whole(response: Response, *, ends_with_text: bool = False) -> bytes:
+def render_whole(
+    response: Response, *, ends_with_text: bool = False, lists_tools: bool = False
+) -> bytes:
     """Render a response that is not streamed. `ends_with_text`: state of the provider after the
-    last text is left out."""
+    last text is left out. `lists_tools`: as in a stream."""
     blocks = [
         block
         for index, item in enumerate(response.output)
+        if lists_tools or not is_listing(item)
         for block in _item_blocks(item, response.id, index)
     ]
     if ends_with_text:
@@ -83,6 +88,8 @@ def _item_blocks(item: Item, response_id: str, index: int) -> Iterator[Document]
     elif is_server_call(item):
         yield {**server_use_block(item), "input": call_input(server_arguments(item))}
         yield server_result_block(item)
+    elif is_listing(item):
+        yield listing_block(item)
 
 
 def _text_blocks(message: Message) -> Iterator[Document]:

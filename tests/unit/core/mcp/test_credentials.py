@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from antiphon.core.mcp.credentials import name_servers, without_credentials
+import json
+
+from antiphon.core.mcp.credentials import hide_credentials, name_servers, without_credentials
 
 
 def test_credentials_of_servers_are_left_out() -> None:
@@ -44,3 +46,20 @@ def test_servers_that_the_client_has_credentials_for_are_named() -> None:
     document = {"model": "m", "tools": tools, "mcp_servers": servers}
     assert name_servers(document) == ["token", "query", "", "messages"]
     assert name_servers({"model": "m", "tools": None}) == []
+
+
+def test_a_body_is_kept_without_credentials() -> None:
+    body = b'{"mcp_servers": [{"name": "a", "authorization_token": "secret"}], "model": "m"}'
+    assert json.loads(hide_credentials(body)) == {"mcp_servers": [{"name": "a"}], "model": "m"}
+    tool = b'{"tools": [{"type": "mcp", "server_label": "a", "authorization": "secret"}]}'
+    assert b"secret" not in hide_credentials(tool)
+
+
+def test_a_body_without_credentials_is_kept_to_the_byte() -> None:
+    for body in (
+        b'{"model":  "m"}',
+        b'{"tools":  [{"type": "mcp", "server_label": "a"}]}',
+        b'{"input":  "\\"mcp\\""}',
+        b'{"name":  "mcp"}',
+    ):
+        assert hide_credentials(body) == body

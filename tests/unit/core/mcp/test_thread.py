@@ -35,6 +35,11 @@ def response_to(request_id: str = "mcpr_1", *, approve: object = True) -> Docume
     return {"type": "mcp_approval_response", "approval_request_id": request_id, "approve": approve}
 
 
+def test_a_list_may_be_a_block_of_the_clients_format() -> None:
+    block = {"type": "client_block", "format": "messages", "instead": listing("read")}
+    assert [tool.name for tool in find_lists([USER, block])["files"]] == ["read"]
+
+
 def approved(*items: Document) -> list[str]:
     return [each.request_id for each in find_approved(items, [FILES])]
 

@@ -318,6 +318,18 @@ def test_a_call_of_an_mcp_server_is_a_tool_and_its_result() -> None:
     assert text["start"]["type"] == "text"
 
 
+def test_a_client_of_the_beta_gets_the_tools_of_a_server() -> None:
+    tools = [{"name": "weather", "description": "", "input_schema": {}}]
+    item = {"type": "mcp_list_tools", "id": "mcpl_1", "server_label": "sky", "tools": tools}
+    events = finished(RawItem(item), Text("Hi."))
+    shown = [each for each in render(events, lists_tools=True) if each.get("index") == 0]
+    assert [each["type"] for each in shown] == ["content_block_start", "content_block_stop"]
+    block = {"type": "mcp_tool_listing", "mcp_server_name": "sky", "tools": tools}
+    assert shown[0]["content_block"] == block
+    [start] = [each for each in render(events) if each["type"] == "content_block_start"]
+    assert start["content_block"]["type"] == "text"
+
+
 def test_a_compaction_is_a_block_with_the_sealed_summary() -> None:
     events = finished(RawItem({"type": "compaction", "state": {}}), Text("Hi."))
     shown = render(events)
