@@ -34,9 +34,9 @@ def _read_server(server: Any, path: str) -> Document | None:
         value = server.get(member)
         if not isinstance(value, str) or not value:
             raise invalid(f"{path}.{member}", "Input should be a non-empty string")
-    settings = mapping(server.get("tool_configuration"))
-    if settings.get("enabled") is False:
+    if not is_switched_on(server):
         return None
+    settings = mapping(server.get("tool_configuration"))
     tool: Document = {
         "type": "mcp",
         "server_label": server["name"],
@@ -49,6 +49,11 @@ def _read_server(server: Any, path: str) -> Document | None:
     if isinstance(allowed := settings.get("allowed_tools"), list):
         tool["allowed_tools"] = [name for name in allowed if isinstance(name, str)]
     return tool
+
+
+def is_switched_on(server: Document) -> bool:
+    """Whether the tools of a server may be called."""
+    return mapping(server.get("tool_configuration")).get("enabled") is not False
 
 
 def call_of_block(block: Document) -> Document | None:

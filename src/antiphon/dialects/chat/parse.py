@@ -12,6 +12,7 @@ from typing import Any
 
 from antiphon.core.items import Document
 from antiphon.core.request import Request
+from antiphon.dialects.chat.own_names import MAX_TOKENS, SEARCH
 from antiphon.dialects.chat.parse_messages import read_messages
 from antiphon.dialects.validate import (
     Reader,
@@ -36,8 +37,6 @@ from antiphon.dialects.validate import (
     tagged_union,
 )
 
-_MAX_TOKENS = ("max_completion_tokens", "max_tokens")
-_SEARCH = "web_search_options"
 _LOGPROBS = frozenset({"message.output_text.logprobs"})
 
 
@@ -128,8 +127,8 @@ def _read_tools(fields: Document) -> Iterator[Document]:
         yield _read_tool(tool)
     for function in fields.get("functions", ()):
         yield {"type": "function", **function}
-    if _SEARCH in fields:
-        yield {"type": "web_search", **_read_search(fields[_SEARCH])}
+    if SEARCH in fields:
+        yield {"type": "web_search", **_read_search(fields[SEARCH])}
 
 
 def _read_tool(tool: Document) -> Document:
@@ -184,7 +183,7 @@ _EFFORT = string_up_to(64)
 
 
 def _read_max_tokens(fields: Document) -> int | None:
-    return next((fields[name] for name in _MAX_TOKENS if name in fields), None)
+    return next((fields[name] for name in MAX_TOKENS if name in fields), None)
 
 
 def _read_effort(fields: Document) -> str | None:
@@ -262,7 +261,7 @@ _CHECKED_FIELDS: Readers = {
     "audio": any_object,
     "logprobs": boolean,
     "prediction": any_object,
-    _SEARCH: any_object,
+    SEARCH: any_object,
 }
 """Members that become something else in a canonical request."""
 _KNOWN_FIELDS = {*_FIELDS, *_CHECKED_FIELDS}
