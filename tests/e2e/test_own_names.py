@@ -99,3 +99,34 @@ async def test_an_error_of_a_thread_names_the_block_of_messages(tmp_path: Path) 
         "`messages.0.content.1` is the output of the call 'toolu_unknown', which is neither in the"
         " previous responses nor in `messages`. Send the `tool_use_id` of a call in them."
     )
+
+
+@table(
+    ("path", "body", "message"),
+    [
+        (
+            "responses",
+            {"model": "m", "inptu": "hi"},
+            "'input' with at least one item (or 'previous_response_id') is required. 'inptu' is"
+            " unknown here. Did you mean 'input'?",
+        ),
+        (
+            "chat/completions",
+            {"model": "m", "mesages": USER},
+            "'messages' is required. 'mesages' is unknown here. Did you mean 'messages'?",
+        ),
+        (
+            "messages",
+            {"Model": "m", "messages": USER, "max_tokens": 9},
+            "model: Field required. 'Model' is unknown here. Did you mean 'model'?",
+        ),
+    ],
+)
+async def test_a_misspelt_field_gets_a_suggestion(
+    tmp_path: Path, path: str, body: Document, message: str
+) -> None:
+    async with checked_gateway(tmp_path, send_json(200, whole_answer("Hello"))) as setup:
+        url = f"{setup.gateway.base_url}/{path}"
+        async with setup.gateway.client.post(url, json=body) as answer:
+            document = await answer.json()
+    assert (answer.status, document["error"]["message"]) == (400, message)

@@ -21,6 +21,7 @@ from antiphon.dialects.validate import (
     any_value,
     boolean,
     by_type,
+    describe_unknown,
     enum,
     integer,
     invalid_value,
@@ -31,7 +32,6 @@ from antiphon.dialects.validate import (
     non_empty_string,
     number,
     object_of,
-    shorten_unknown,
     string,
     string_up_to,
     tagged_union,
@@ -43,20 +43,19 @@ _LOGPROBS = frozenset({"message.output_text.logprobs"})
 def parse_chat(raw: Document, *, is_large: bool = False) -> Request:
     """Validate a decoded body, or raise an `InvalidRequest`."""
     fields = {name: value for name, value in raw.items() if value is not None}
+    unknown = [name for name in fields if name not in _KNOWN_FIELDS]
     for name in ("model", "messages"):
         if name not in fields:
-            raise missing_parameter(name)
+            raise missing_parameter(name, given=unknown)
     values = {name: read(fields[name], name) for name, read in _FIELDS.items() if name in fields}
     for name, read in _CHECKED_FIELDS.items():
         if name in fields:
             read(fields[name], name)
     _reject_unsupported(fields)
-    unknown, more = shorten_unknown(name for name in fields if name not in _KNOWN_FIELDS)
     return Request(
         raw=raw,
         is_large=is_large,
-        unknown=unknown,
-        unknown_more=more,
+        **describe_unknown(unknown, _KNOWN_FIELDS),
         input=read_messages(fields["messages"], "messages"),
         store=fields.get("store") is True,
         state_carrier="call_ids" if fields.get("store") is False else "store",
@@ -264,4 +263,4 @@ _CHECKED_FIELDS: Readers = {
     SEARCH: any_object,
 }
 """Members that become something else in a canonical request."""
-_KNOWN_FIELDS = {*_FIELDS, *_CHECKED_FIELDS}
+_KNOWN_FIELDS = frozenset({*_FIELDS, *_CHECKED_FIELDS})
