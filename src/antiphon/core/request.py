@@ -39,6 +39,8 @@ class Request(Struct, frozen=True, kw_only=True):
     """Top-level fields that no version of the API documents: the first of them, shortened."""
     unknown_more: int = 0
     """How many other unknown fields there are."""
+    similar: dict[str, str] = {}
+    """Unknown fields → documented ones that they resemble."""
 
     model: str
     input: tuple[Document, ...] = ()

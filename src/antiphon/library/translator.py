@@ -182,7 +182,7 @@ class Translator:
     def diagnostics(self) -> list[dict[str, Any]]:
         """What was degraded or dropped, in the request and in the answer."""
         found: list[Diagnostic] = [*self._plan.diagnostics, *self._translation.machine.diagnostics]
-        return [msgspec.to_builtins(diagnostic) for diagnostic in found]
+        return [msgspec.to_builtins(self._rendered.rename(diagnostic)) for diagnostic in found]
 
     def feed(self, chunk: bytes) -> list[dict[str, Any]]:
         """Take bytes of a streamed answer, and return the events that come of them."""

@@ -13,6 +13,7 @@ from antiphon.core.request import Request
 from antiphon.core.response import Response
 from antiphon.core.stream.usage import estimate_tokens
 from antiphon.dialects.anthropic.errors import render_error, render_failure
+from antiphon.dialects.anthropic.own_names import own_name
 from antiphon.dialects.anthropic.parse import parse_messages
 from antiphon.dialects.anthropic.parse_mcp import LISTING_BETA
 from antiphon.dialects.anthropic.render import MessagesRenderer
@@ -38,6 +39,9 @@ class MessagesClient:
         is_count: bool = False,
     ) -> Request:
         return parse_messages(document, headers=headers, is_large=is_large, is_count=is_count)
+
+    def own_name(self, path: str, request: Request) -> str:
+        return own_name(path, request)
 
     def renderer(self, request: Request, profile: Profile) -> MessagesRenderer:
         return MessagesRenderer(

@@ -98,13 +98,18 @@ def _canonical(server: Document, members: Document) -> Document:
 
 def _tool_of_server(server: Document) -> Document | None:
     """The tool of a server without a toolset; None: it is switched off."""
-    settings = mapping(server.get("tool_configuration"))
-    if settings.get("enabled") is False:
+    if not is_switched_on(server):
         return None
+    settings = mapping(server.get("tool_configuration"))
     tool = _canonical(server, {"name": server["name"]})
     if (allowed := settings.get("allowed_tools")) is not None:
         tool["allowed_tools"] = allowed
     return tool
+
+
+def is_switched_on(server: Document) -> bool:
+    """Whether the tools of a server may be called."""
+    return mapping(server.get("tool_configuration")).get("enabled") is not False
 
 
 # --- toolsets -------------------------------------------------------------------------------------

@@ -17,7 +17,13 @@ from typing import Any, NamedTuple
 from antiphon.core.items import Document
 from antiphon.store.call_states import CallStates
 from antiphon.store.chain import check_finished, decode_chain, max_links, measure_chain
-from antiphon.store.item_references import ItemCollector, ItemLocation, locate_items
+from antiphon.store.item_references import (
+    ItemCollector,
+    ItemLocation,
+    OutputCollector,
+    key_of_call,
+    locate_items,
+)
 from antiphon.store.sqlite.access import Bodies, FileAccess, SQLiteAccess, decompress
 from antiphon.store.sqlite.call_states import SQLiteCallStates
 from antiphon.store.sqlite.conversations import FIND_CONVERSATION_ITEM, SQLiteConversations
@@ -250,6 +256,26 @@ class SQLiteStore:
                         ):
                             collector.add_item(id, decompress(body))
             return collector.items
+
+        return await self._access.read(job)
+
+    async def load_outputs(
+        self, call_ids: Collection[str], *, client: str = ""
+    ) -> dict[str, list[Document]]:
+        keys = {id: searchable_id(key_of_call(id)) for id in call_ids}
+        owner = {"client": client, "now": self._now()}
+
+        def job(connection: sqlite3.Connection) -> dict[str, list[Document]]:
+            wanted: defaultdict[int, list[str]] = defaultdict(list)
+            collector = OutputCollector()
+            with snapshot(connection):
+                for id, key in keys.items():
+                    for seq, is_input, _ in connection.execute(FIND_ITEM, {"id": key, **owner}):
+                        wanted[seq] += [] if is_input else [id]
+                for seq, ids in wanted.items():
+                    (body,) = connection.execute(_BODY, (seq,)).fetchone()
+                    collector.add(decompress(body), ids)
+            return collector.outputs
 
         return await self._access.read(job)
 
