@@ -177,6 +177,11 @@ class ContentBlocks:
 
     # The output message that citations refer to
 
+    @property
+    def message_length(self) -> int:
+        """How many characters the current output message has."""
+        return self._message_length
+
     def measure(self, deltas: list[Delta]) -> list[Delta]:
         """Count the characters of the output message, which citations index into.
 

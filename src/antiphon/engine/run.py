@@ -418,7 +418,7 @@ def make_source(services: Services, prepared: Prepared, target: Target) -> Sourc
     caller = prepared.caller
     provider = target.provider
     return Source(
-        provider.dialect,
+        provider.dialect.for_client(prepared.request.client_format),
         target.capabilities.guards,
         partial(services.sealer.seal, caller.client, provider.issuer, target.model),
         make_describe(target, caller),

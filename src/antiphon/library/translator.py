@@ -137,7 +137,7 @@ class Translator:
 
     def _make_source(self) -> Source:
         return Source(
-            self._dialect,
+            self._dialect.for_client(self._request.client_format),
             guards=self._spec.capabilities_of(self._plan.model).guards,
             seal=self._make_seal(),
             describe=partial(self._dialect.describe, provider=self._plan.provider),

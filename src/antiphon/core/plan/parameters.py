@@ -58,7 +58,7 @@ _HANDLED = """
     model input instructions previous_response_id conversation stream stream_options store
     background include tools inherits_tools tool_choice text.format reasoning.effort
     context_management type
-    generate stream_id state_carrier
+    generate stream_id state_carrier client_format
 """.split()
 
 _ECHOED = """

@@ -15,7 +15,7 @@ from typing import ClassVar, TypeAlias
 
 from msgspec import UNSET, UnsetType
 
-from antiphon.core.deltas import ReasoningKind, ReasoningState
+from antiphon.core.deltas import BlockStart, ReasoningKind, ReasoningState
 from antiphon.core.events import (
     AnnotationAdded,
     Event,
@@ -58,11 +58,16 @@ class TextBlock:
 
     prefix: ClassVar[str] = "msg"
 
-    def __init__(self, item_id: str, phase: str | None = None) -> None:
+    def __init__(
+        self, item_id: str, phase: str | None = None, opened: BlockStart | None = None
+    ) -> None:
+        """`opened`: how the provider has begun it, for a client of the same format."""
         self.id = item_id
         self.output_index = -1
         self.announced = False
         self._phase = phase or UNSET
+        self._extra = UNSET if opened is None else opened.extra
+        self._start = 0 if opened is None else opened.start
         self._pieces: list[str] = []
         self._logprobs: list[Document] = []
         self._annotations: list[Document] = []
@@ -74,8 +79,12 @@ class TextBlock:
             return []
         return [TextDelta(self.id, self.output_index, 0, text, logprobs)]
 
+    def set_extra(self, extra: Document) -> None:
+        """Replace the members that only the provider's own format has."""
+        self._extra = extra
+
     def annotate(self, annotation: Document) -> list[Event]:
-        self._annotations.append(annotation)
+        self._annotations.append(_moved(annotation, self._start) if self._start else annotation)
         if not self.announced:
             return []
         return [self._annotation_added(len(self._annotations) - 1)]
@@ -89,7 +98,7 @@ class TextBlock:
         self.output_index = output_index
         events: list[Event] = [
             ItemAdded(output_index, self._message("in_progress")),
-            PartAdded(self.id, output_index, 0, OutputText()),
+            PartAdded(self.id, output_index, 0, OutputText(extra=self._extra)),
         ]
         if self._pieces:
             text = "".join(self._pieces)
@@ -97,7 +106,9 @@ class TextBlock:
         return events + [self._annotation_added(n) for n in range(len(self._annotations))]
 
     def _part(self) -> OutputText:
-        return OutputText("".join(self._pieces), tuple(self._annotations), tuple(self._logprobs))
+        return OutputText(
+            "".join(self._pieces), tuple(self._annotations), tuple(self._logprobs), self._extra
+        )
 
     def _message(self, status: Status, *content: OutputText) -> Message:
         return Message(id=self.id, status=status, content=content, phase=self._phase)
@@ -113,6 +124,16 @@ class TextBlock:
             PartDone(self.id, self.output_index, 0, part),
             ItemDone(self.output_index, item),
         ], item
+
+
+def _moved(annotation: Document, start: int) -> Document:
+    """An annotation whose positions count from the character at `start`."""
+    places = {
+        name: annotation[name] - start
+        for name in ("start_index", "end_index", "index")
+        if isinstance(annotation.get(name), int)
+    }
+    return {**annotation, **places}
 
 
 class RefusalBlock:

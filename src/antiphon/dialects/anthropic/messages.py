@@ -36,6 +36,8 @@ from antiphon.dialects.message_writer import MessageWriter, is_instruction, join
 from antiphon.dialects.placeholders import CONTINUE, NO_OUTPUT, NO_TEXT
 from antiphon.dialects.reasoning import reasoning_states
 
+_OWN_TYPES = frozenset({"text", "tool_use"})
+"""Types of the last block of a message that the assistant has ended."""
 _REASONING_TYPES = frozenset({"thinking", "redacted_thinking"})
 _SYSTEM_BETA = "mid-conversation-"
 """The beginning of the betas that allow messages of the system between others."""
@@ -48,7 +50,13 @@ def write_messages(plan: Plan, *, unsigned_thinking: bool) -> list[Document]:
 
 
 def _has_places(history: Iterable[Step]) -> bool:
-    return any(step.place is not None for step in history)
+    return any(step.place is not None or _has_client_block(step) for step in history)
+
+
+def _has_client_block(step: Step) -> bool:
+    """Whether a step has a whole content block of this format, from the store."""
+    parts = step.parts if isinstance(step, MessageStep) else ()
+    return any(isinstance(part, TextPart) and "type" in (part.extra or ()) for part in parts)
 
 
 def remove_reasoning(messages: Iterable[Document]) -> list[Document]:
@@ -79,6 +87,12 @@ def _continues_turn(message: Document) -> bool:
 
 def _is_result(block: Document) -> bool:
     return bool(block["type"] == "tool_result")
+
+
+def _is_paused(message: Document) -> bool:
+    """Whether a message ends with a tool that the provider runs: a turn that it has paused, and
+    goes on with if it gets it back as it was."""
+    return message["content"][-1]["type"] not in _OWN_TYPES
 
 
 def _is_reasoning(block: Document) -> bool:
@@ -192,7 +206,8 @@ class _MessageWriter(MessageWriter):
         """Messages that begin with the user, and end with the assistant only for a prefill."""
         if not messages or messages[0]["role"] == "assistant":
             messages.insert(0, {"role": "user", "content": [text_block(NO_TEXT)]})
-        if messages[-1]["role"] == "assistant" and not self._plan.parameters.get("prefill"):
+        is_complete = messages[-1]["role"] == "assistant" and not _is_paused(messages[-1])
+        if is_complete and not self._plan.parameters.get("prefill"):
             messages.append({"role": "user", "content": [text_block(CONTINUE)]})
         return messages
 

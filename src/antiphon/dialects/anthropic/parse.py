@@ -68,6 +68,7 @@ def parse_messages(
         max_tool_calls=max_searches,
         **_read_format(fields),
         betas=_read_betas(headers),
+        client_format=FORMAT,
         prompt_caching="client",
         cache_control=mapping(fields.get("cache_control")) or None,
         context_edits=edits,

@@ -24,11 +24,14 @@ from antiphon.core.events import (
     Completed,
     Created,
     Failed,
+    HostedToolEvent,
     Incomplete,
     InputDelta,
     ItemAdded,
     ItemDone,
     MCPArgumentsDelta,
+    PartAdded,
+    PartDone,
     ReasoningDelta,
     SummaryDelta,
     TextDelta,
@@ -50,6 +53,7 @@ from antiphon.dialects.anthropic.render_items import (
     compaction_block,
     is_call,
     is_compaction,
+    is_kept_block,
     is_listing,
     is_server_call,
     is_unfinished,
@@ -59,8 +63,10 @@ from antiphon.dialects.anthropic.render_items import (
     server_result_block,
     server_use_block,
 )
+from antiphon.dialects.anthropic.render_kept import KeptContent
 from antiphon.dialects.anthropic.render_message import (
     end_of_message,
+    kept_context,
     message_head,
     refusal_of,
     render_usage,
@@ -87,6 +93,7 @@ class MessagesRenderer:
         self._input_tokens = input_tokens
         self._lists_tools = lists_tools
         self._blocks = ContentBlocks(ends_with_text=ends_with_text)
+        self._kept = KeptContent(self._blocks)
         self._response_id = ""
         self._renderers: Mapping[type, Callable[[Any], bytes]] = {
             TextDelta: self._render_text,
@@ -98,6 +105,9 @@ class MessagesRenderer:
             AnnotationAdded: self._render_annotation,
             ItemAdded: self._render_item_start,
             ItemDone: self._render_item_end,
+            PartAdded: self._kept.open_text,
+            PartDone: self._kept.end_text,
+            HostedToolEvent: self._kept.add,
             Created: self._render_start,
             Completed: self._render_end,
             Incomplete: self._render_end,
@@ -124,7 +134,7 @@ class MessagesRenderer:
 
     def _render_annotation(self, event: AnnotationAdded) -> bytes:
         citation = render_citation(event.annotation)
-        if citation is None:
+        if citation is None or self._kept.has_citations:
             return b""
         shows = ("text", event.output_index, event.content_index)
         return self._blocks.show(shows, EMPTY_TEXT) + self._blocks.delta(CITATIONS, citation)
@@ -160,6 +170,8 @@ class MessagesRenderer:
             return self._blocks.open(shows, block)
         if is_server_call(item):
             return self._blocks.open(shows, server_use_block(item))
+        if is_kept_block(item):
+            return self._kept.open_block(shows, item)
         return b""
 
     def _render_arguments(self, event: ArgumentsDelta | MCPArgumentsDelta) -> bytes:
@@ -196,6 +208,8 @@ class MessagesRenderer:
             return self._end_call(item)
         if is_compaction(item):
             return self._render_compaction(item)
+        if is_kept_block(item):
+            return self._kept.end_block(item)
         if is_server_call(item):
             return self._end_server_call(item, event.output_index)
         if self._lists_tools and is_listing(item):
@@ -223,7 +237,9 @@ class MessagesRenderer:
         if response.status == "cancelled":
             return stream_error("server_error", "The response was cancelled.")
         delta = end_of_message(response, refusal_of(response.output))
-        end = {"type": "message_delta", "delta": delta, "usage": render_usage(response)}
+        usage = render_usage(response)
+        context = kept_context(response)
+        end = {"type": "message_delta", "delta": delta, "usage": usage, **context}
         return self._blocks.close() + frame(end) + _MESSAGE_STOP
 
     def _render_failure(self, event: Failed) -> bytes:

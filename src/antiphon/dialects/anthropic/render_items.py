@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, TypeGuard
 
 import msgspec
+from msgspec import UnsetType
 
 from antiphon.core.items import (
     ApplyPatchCall,
@@ -14,10 +15,14 @@ from antiphon.core.items import (
     FunctionCall,
     Item,
     LocalShellCall,
+    OutputText,
+    Part,
     ShellCall,
     ToolSearchCall,
 )
+from antiphon.dialects.anthropic.kept_blocks import CLIENT_BLOCK, OWN_SEARCH
 from antiphon.dialects.anthropic.message_ids import wrap_call_id
+from antiphon.dialects.anthropic.parse_mcp import FORMAT
 
 _CALLS = (FunctionCall, CustomToolCall, ShellCall, LocalShellCall, ApplyPatchCall, ToolSearchCall)
 _NAMES: dict[type, str] = {
@@ -26,6 +31,29 @@ _NAMES: dict[type, str] = {
     ApplyPatchCall: "apply_patch",
     ToolSearchCall: "tool_search",
 }
+
+# --- what the provider has sent in this format ----------------------------------------------------
+
+
+def kept_members(extra: Document | UnsetType) -> Document | None:
+    """The members of the provider's own block or message; None if it was of another format."""
+    match extra:
+        case {"format": str(name), "members": dict(members)} if name == FORMAT:
+            return members
+    return None
+
+
+def kept_of_part(part: Part) -> Document | None:
+    """The members of the provider's own text block, if it has sent one."""
+    return kept_members(part.extra) if isinstance(part, OutputText) else None
+
+
+def is_kept_block(item: Item) -> TypeGuard[Document]:
+    match item:
+        case {"type": str(kind), "format": str(name), "block": dict()}:
+            return (kind, name) == (CLIENT_BLOCK, FORMAT)
+    return False
+
 
 # --- calls ----------------------------------------------------------------------------------------
 
@@ -43,7 +71,8 @@ def call_block(item: CallItem, response_id: str, output_index: int) -> Document:
     """The block of a call, without its arguments."""
     call_id = wrap_call_id(item.call_id, response_id, output_index)
     name = item.name if isinstance(item, FunctionCall | CustomToolCall) else _NAMES[type(item)]
-    return {"type": "tool_use", "id": call_id, "name": name, "input": {}}
+    block = {"type": "tool_use", "id": call_id, "name": name, "input": {}}
+    return block | (kept_members(item.extra) or {}) if isinstance(item, FunctionCall) else block
 
 
 def call_arguments(item: CallItem) -> str:
@@ -84,7 +113,7 @@ def is_search(item: Item) -> TypeGuard[Document]:
 
 
 def _search_id(item: Document) -> str:
-    return f"srvtoolu_{str(item.get('id')).removeprefix('ws_')}"
+    return OWN_SEARCH + str(item.get("id")).removeprefix("ws_")
 
 
 def search_use_block(item: Document) -> Document:

@@ -9,6 +9,8 @@ import pytest
 
 from antiphon.core.deltas import (
     Annotation,
+    BlockMembers,
+    BlockStart,
     Delta,
     Extra,
     Finish,
@@ -17,6 +19,7 @@ from antiphon.core.deltas import (
     Reasoning,
     ReasoningState,
     Refusal,
+    ResponseMembers,
     Start,
     Text,
     ToolCall,
@@ -279,3 +282,69 @@ def test_state_that_cannot_be_sealed_is_reported_once() -> None:
         assert subject.feed(ReasoningState("signature", value)) == []
     [diagnostic] = subject.diagnostics
     assert (diagnostic.code, diagnostic.subject) == ("state.dropped", "encrypted_content")
+
+
+# Content blocks as the provider's own format has them
+
+EXTRA = {"format": "f", "members": {"x": 1}}
+
+
+def output(*deltas: Delta) -> list[Document]:
+    events = run([*deltas, Finish("stop")])
+    found: list[Document] = events[-1]["response"]["output"]
+    return found
+
+
+def test_a_block_begins_an_item_with_its_members() -> None:
+    first, second = output(Text("ab"), BlockStart("text", EXTRA, 2), Text("c"), Text("d"))
+    assert first["content"][0]["text"] == "ab"
+    assert "extra" not in first["content"][0]
+    assert (second["content"][0]["text"], second["content"][0]["extra"]) == ("cd", EXTRA)
+
+
+def test_the_positions_of_annotations_are_those_in_their_own_item() -> None:
+    place = {"type": "url_citation", "url": "u", "title": "", "start_index": 2, "end_index": 3}
+    deltas = (Text("ab"), BlockStart("text", EXTRA, 2), Text("c"))
+    *_, item = output(*deltas, Annotation(place), Annotation({**CITATION, "index": 3}))
+    cited, file = item["content"][0]["annotations"]
+    assert (cited["start_index"], cited["end_index"], file["index"]) == (0, 1, 1)
+
+
+def test_the_members_of_a_text_may_be_completed() -> None:
+    more = {"format": "f", "members": {"x": 1, "y": 2}}
+    (item,) = output(BlockStart("text", EXTRA), Text("a"), BlockMembers(more))
+    assert item["content"][0]["extra"] == more
+    (item, _) = output(Text("a"), Reasoning("hm"), BlockMembers(more))
+    assert "extra" not in item["content"][0]
+
+
+def test_a_call_has_the_members_of_its_block() -> None:
+    (item,) = output(BlockStart("call", EXTRA), ToolCall(0, "x", "get_weather", "{}"))
+    assert item["extra"] == EXTRA
+
+
+def test_members_are_never_those_of_another_item() -> None:
+    call = ToolCall(0, "x", "get_weather", "{}")
+    assert "extra" not in output(BlockStart("text", EXTRA), call)[0]
+    (item,) = output(BlockStart("call", EXTRA), Text("a"))
+    assert "extra" not in item["content"][0]
+    _, item = output(
+        BlockStart("text", EXTRA), RawItem({"type": "item", "id": "item_1"}), Text("a")
+    )
+    assert "extra" not in item["content"][0]
+
+
+def test_members_of_the_response_are_in_its_end() -> None:
+    events = run([Text("a"), ResponseMembers(EXTRA), Finish("stop")])
+    assert events[-1]["response"]["extra"] == EXTRA
+    assert "extra" not in events[0]["response"]
+    assert "extra" not in run([Text("a"), Finish("stop")])[-1]["response"]
+
+
+def test_members_of_an_earlier_round_are_not_those_of_the_response() -> None:
+    subject = started()
+    subject.feed(ResponseMembers(EXTRA))
+    subject.end_round()
+    subject.next_round()
+    subject.feed(Text("a"))
+    assert "extra" not in documents(subject.finish("stop"))[-1]["response"]

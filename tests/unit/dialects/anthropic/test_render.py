@@ -288,12 +288,12 @@ def test_a_search_is_a_server_tool_and_its_result() -> None:
     use, result, text = blocks(SearchStarted(action), ended, Text("wet"))
     assert use["start"] == {
         "type": "server_tool_use",
-        "id": "srvtoolu_n1",
+        "id": "srvtoolu_ap1n1",
         "name": "web_search",
         "input": {},
     }
     assert json.loads(joined(use, "partial_json")) == {"query": "rain"}
-    assert result["start"]["tool_use_id"] == "srvtoolu_n1"
+    assert result["start"]["tool_use_id"] == "srvtoolu_ap1n1"
     assert [each["url"] for each in result["start"]["content"]] == ["https://a.test"]
     assert text["start"]["type"] == "text"
     *_, delta, _ = render(finished(SearchStarted(action), ended, Text("wet")))
