@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
-from operator import attrgetter
 from typing import Any, Literal, TypeAlias, get_args
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import fields, replace
+from msgspec.structs import astuple, fields, replace
 
 StreamKind: TypeAlias = Literal["request", "outbound", "raw", "transformed", "client"]
 """The client's request, the request to the provider, its raw response, the events of the response;
@@ -221,19 +220,17 @@ def _list_texts(kind: type[Struct]) -> list[str]:
 
 
 _TEXTS: dict[type[TraceRow], list[str]] = {kind: _list_texts(kind) for kind in KINDS}
-# Every row has a `request_id`: named twice, so that a getter of one text returns a tuple, too.
-_GET_TEXTS: dict[type[TraceRow], Callable[[TraceRow], tuple[str | None, ...]]] = {
-    kind: attrgetter("request_id", *names) for kind, names in _TEXTS.items()
-}
 
 
 def collect_texts(rows: Iterable[TraceRow]) -> set[str]:
     """Return every text in rows but the payloads, each once."""
-    texts: set[Any] = set()
+    values: set[Any] = set()
     for row in rows:
-        texts.update(_GET_TEXTS[type(row)](row))
-    texts.discard(None)
-    return texts
+        if type(row) is TraceStream:
+            values.add(row.request_id)
+        else:
+            values.update(astuple(row))
+    return {value for value in values if type(value) is str}
 
 
 def replace_texts(row: TraceRow, change: Callable[[str], str]) -> TraceRow:
