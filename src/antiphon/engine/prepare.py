@@ -139,7 +139,7 @@ class Preparer:
             request = structs.replace(request, is_large=True)
         return request, history
 
-    def _summary_targets(self, targets: list[Target]) -> list[Target]:
+    def _summary_targets(self, targets: tuple[Target, ...]) -> tuple[Target, ...]:
         """The targets that write summaries: those of the request, or of `[compaction] model`."""
         model = self._services.compaction_model
         return self.router.targets(model) if model else targets
@@ -180,11 +180,12 @@ class Preparer:
     ) -> PlanInputs:
         services = self._services
         items = [*history.items, *request.input]
+        describe = self._describe_images  # for a first target that takes no images
         return PlanInputs(
             history=history.items,
             is_cut=history.is_cut,
             unseal=partial(services.sealer.open, caller.client),
-            descriptions=await self._read_images(items, targets),
+            descriptions=NO_DESCRIPTIONS if not describe else await describe(items, targets[0]),
             file_texts=await self._read_files(items, targets),
             hosted_tools=HostedToolPolicy(
                 services.compatibility.hosted_tools,
@@ -194,14 +195,6 @@ class Preparer:
             rejected=self._rejected_modes(targets),
             task=task,
         )
-
-    async def _read_images(
-        self, items: Sequence[Document], targets: Sequence[Target]
-    ) -> Mapping[str, str]:
-        """Have images described, if the first target takes none."""
-        if self._describe_images is None:
-            return NO_DESCRIPTIONS
-        return await self._describe_images(items, targets[0])
 
     async def _read_files(
         self, items: Sequence[Document], targets: Sequence[Target]

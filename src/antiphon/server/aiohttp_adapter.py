@@ -44,6 +44,8 @@ _PARSER_ERRORS = {
     InvalidHeader: "a header is malformed",
     TransferEncodingError: "its chunked body is malformed",
 }
+_OK = HTTPStatus.OK.value
+_STATUS_LINE = "HTTP/1.1 200 OK"
 _LINE_LIMIT = 8190
 _HEADER_LIMIT = 64 * 1024
 
@@ -160,7 +162,7 @@ class EncodedResponse(web.StreamResponse):
         """Whether the response has a body of a known type, and a head that does not depend on the
         request."""
         return (
-            response.status == HTTPStatus.OK
+            response.status == _OK
             and bool(response.body)
             and "content-type" in response.headers
             and not response.close_connection
@@ -183,7 +185,7 @@ class EncodedResponse(web.StreamResponse):
         else:
             self._head[hdrs.TRANSFER_ENCODING] = "chunked"
             writer.enable_chunking()
-        await writer.write_headers("HTTP/1.1 200 OK", self._head)  # type: ignore[arg-type]
+        await writer.write_headers(_STATUS_LINE, self._head)  # type: ignore[arg-type]
         if self._whole is None:
             writer.send_headers()
         return writer
