@@ -78,16 +78,16 @@ async def handle(
         )
     )
     response.headers["server"] = SERVER_NAME
-    is_plain = path is None and EncodedResponse.can_send(response, request)
+    is_plain = path is None and _EncodedResponse.can_send(response, request)
     if isinstance(response.body, bytes):
         if response.session is not None:
             return await serve_websocket(request, response.headers, response.session)
         if is_plain:
-            return EncodedResponse(response.headers, response.body)
+            return _EncodedResponse(response.headers, response.body)
         return _whole_response(response, response.body)
     try:
         if is_plain:
-            streamed: web.StreamResponse = EncodedResponse(response.headers)
+            streamed: web.StreamResponse = _EncodedResponse(response.headers)
         else:
             streamed = web.StreamResponse(status=response.status, headers=response.headers)
         if response.close_connection:
@@ -142,7 +142,7 @@ def _whole_response(response: HTTPResponse, body: bytes) -> web.Response:
     return whole
 
 
-class EncodedResponse(web.StreamResponse):
+class _EncodedResponse(web.StreamResponse):
     """A successful response on a connection that stays open.
 
     The bytes are those of a `web.Response` or a `web.StreamResponse`, which pass their headers

@@ -12,7 +12,7 @@ import pytest
 from aiohttp import web
 
 from antiphon.config import Config
-from antiphon.server.aiohttp_adapter import AiohttpServer, EncodedResponse
+from antiphon.server.aiohttp_adapter import AiohttpServer, _EncodedResponse
 from antiphon.server.application import Application
 from antiphon.server.gateway import GatewayProcess
 from antiphon.server.http import HTTPResponse
@@ -83,10 +83,10 @@ async def test_an_encoded_response_has_the_bytes_of_one_of_aiohttp(whole: bool) 
     body = b"Hello, world"
 
     async def respond(request: web.BaseRequest) -> web.StreamResponse:
-        assert EncodedResponse.can_send(HTTPResponse(200, dict(headers), body), request)
+        assert _EncodedResponse.can_send(HTTPResponse(200, dict(headers), body), request)
         response: web.StreamResponse
         if request.path == "/ours":
-            response = EncodedResponse(dict(headers), body if whole else None)
+            response = _EncodedResponse(dict(headers), body if whole else None)
         elif whole:
             response = web.Response(headers=headers, body=body)
         else:
@@ -115,7 +115,7 @@ async def test_a_head_that_depends_on_the_request_is_left_to_aiohttp(start: byte
 
     async def respond(request: web.BaseRequest) -> web.StreamResponse:
         response = HTTPResponse(200, {"content-type": "text/plain"}, b"Hello")
-        found.append(EncodedResponse.can_send(response, request))
+        found.append(_EncodedResponse.can_send(response, request))
         return web.Response(body=b"Hello")
 
     async with answering(respond) as port, open_stream(port) as client:
