@@ -25,7 +25,7 @@ from antiphon.store.run_log import UNFINISHED
 from antiphon.store.sqlite.file import WatchedConnection, connect
 from antiphon.store.sqlite.schema import SCHEMA
 from antiphon.store.sqlite.store import SQLiteStore
-from antiphon.store.sqlite.writer import BatchWriter, Job, T, _QueuedJob, _set_futures
+from antiphon.store.sqlite.writer import BatchWriter, Job, T, _QueuedJob, _run_job, _set_futures
 from antiphon.store.store import StoreLimits
 from antiphon.store.trace.table import EncodedRow
 from antiphon.store.trace.trace_store import TraceStore
@@ -200,7 +200,7 @@ class LoopWriter(BatchWriter):
             connection = self._file.get_working()
             connection.execute("BEGIN IMMEDIATE")
             for each in queued:
-                each.job(connection)
+                _run_job(each, connection)
             connection.execute("COMMIT" if outcome == "stored" else "ROLLBACK")
         if queued:
             self._disk.count(f"save {outcome} at a kill")
@@ -222,7 +222,7 @@ class LoopWriter(BatchWriter):
             return
         while jobs := self._take_jobs():
             _set_futures(self._commit(jobs))
-        self._run_maintenance()
+        self._run_maintenance(self._file.get)
 
 
 class TraceRows(TraceStore):

@@ -161,11 +161,10 @@ def string_up_to(max_length: int) -> Reader[str]:
     """A string of at most `max_length` characters."""
 
     def read(value: Any, param: str) -> str:
-        text = string(value, param)
-        if len(text) > max_length:
-            problem = f"must have at most {max_length} characters; it has {len(text)}."
-            raise invalid_value(param, problem, "string_above_max_length")
-        return text
+        if isinstance(value, str) and len(value) <= max_length:
+            return value
+        problem = f"must have at most {max_length} characters; it has {len(string(value, param))}."
+        raise invalid_value(param, problem, "string_above_max_length")
 
     return read
 
@@ -175,6 +174,8 @@ _short_name = string_up_to(MAX_MODEL_NAME)
 
 def model_name(value: Any, param: str) -> str:
     """The name of a model: logs, traces and usage keep it."""
+    if isinstance(value, str) and 0 < len(value) <= MAX_MODEL_NAME and not value.isspace():
+        return value
     return _short_name(non_empty_string(value, param), param)
 
 

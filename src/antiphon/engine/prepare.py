@@ -95,8 +95,7 @@ class Preparer:
         planner = Planner(planned_request, inputs)
         decide = partial(_plan_all, planner, targets)
         worker = self._services.worker
-        planned, skipped = await worker.run(decide) if request.is_large else decide()
-        _, first_plan = planned[0]
+        served, first_plan, skipped = await worker.run(decide) if request.is_large else decide()
         continues_conversation = request.conversation is not None and items
         response = self._create_response(request, first_plan, response_id, created_at)
         cache_session = name_session(request.prompt_cache_key)
@@ -105,7 +104,7 @@ class Preparer:
             request=request,
             caller=caller,
             response=response,
-            targets=tuple(target for target, _ in planned),
+            targets=served,
             planner=planner,
             first_plan=first_plan,
             unseal=partial(self._services.sealer.open, caller.client),
@@ -139,7 +138,7 @@ class Preparer:
             request = structs.replace(request, is_large=True)
         return request, history
 
-    def _summary_targets(self, targets: list[Target]) -> list[Target]:
+    def _summary_targets(self, targets: tuple[Target, ...]) -> tuple[Target, ...]:
         """The targets that write summaries: those of the request, or of `[compaction] model`."""
         model = self._services.compaction_model
         return self.router.targets(model) if model else targets
@@ -180,11 +179,12 @@ class Preparer:
     ) -> PlanInputs:
         services = self._services
         items = [*history.items, *request.input]
+        describe = self._describe_images  # for a first target that takes no images
         return PlanInputs(
             history=history.items,
             is_cut=history.is_cut,
             unseal=partial(services.sealer.open, caller.client),
-            descriptions=await self._read_images(items, targets),
+            descriptions=NO_DESCRIPTIONS if not describe else await describe(items, targets[0]),
             file_texts=await self._read_files(items, targets),
             hosted_tools=HostedToolPolicy(
                 services.compatibility.hosted_tools,
@@ -194,14 +194,6 @@ class Preparer:
             rejected=self._rejected_modes(targets),
             task=task,
         )
-
-    async def _read_images(
-        self, items: Sequence[Document], targets: Sequence[Target]
-    ) -> Mapping[str, str]:
-        """Have images described, if the first target takes none."""
-        if self._describe_images is None:
-            return NO_DESCRIPTIONS
-        return await self._describe_images(items, targets[0])
 
     async def _read_files(
         self, items: Sequence[Document], targets: Sequence[Target]
@@ -246,12 +238,12 @@ _OTHER_MCP_CALLER = (
 
 def _plan_all(
     planner: Planner, targets: Sequence[Target]
-) -> tuple[list[tuple[Target, Plan]], list[tuple[Target, str]]]:
-    """Plan the request for each target; return those that can serve it, and the fallbacks that
-    cannot, with the reason. Raises `InvalidRequest` if the first one cannot."""
+) -> tuple[tuple[Target, ...], Plan, list[tuple[Target, str]]]:
+    """Plan the request for each target; return those that can serve it, the plan of the first, and
+    the fallbacks that cannot, with the reason. Raises `InvalidRequest` if the first one cannot."""
     first, *fallbacks = targets
     first_plan = planner.plan(first)
-    planned = [(first, first_plan)]
+    served = [first]
     skipped: list[tuple[Target, str]] = []
     for target in fallbacks:
         try:
@@ -261,7 +253,7 @@ def _plan_all(
             skipped.append((target, reason))
             continue
         if (plan.mcp is None) == (first_plan.mcp is None):
-            planned.append((target, plan))
+            served.append(target)
         else:
             skipped.append((target, _OTHER_MCP_CALLER))
-    return planned, skipped
+    return tuple(served), first_plan, skipped

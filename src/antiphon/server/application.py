@@ -15,7 +15,7 @@ from antiphon.server.errors import error_response, method_not_allowed, no_route
 from antiphon.server.exchange import Exchange
 from antiphon.server.gateway import GatewayProcess
 from antiphon.server.http import HTTPRequest, HTTPResponse
-from antiphon.server.routes import EXACT, PUBLIC, SHARED_DIALECTS, Match, find_route
+from antiphon.server.routes import EXACT_MATCHES, PUBLIC, SHARED_DIALECTS, Match, find_route
 from antiphon.server.ui.page import is_page, respond_page
 from antiphon.server.ui.static_files import add_security_headers
 
@@ -41,8 +41,7 @@ class Application:
         Returns as soon as the response may begin. A streaming body must be closed by the caller.
         """
         process = self.process
-        exact = EXACT.get(http.path)
-        match = find_route(http.path) if exact is None else Match(exact)
+        match = EXACT_MATCHES.get(http.path) or find_route(http.path)
         exchange = _begin(process, http, match)
         for_page = match is None and is_page(http)
         try:

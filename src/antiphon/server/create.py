@@ -65,7 +65,7 @@ async def prepare_request(
     caller = exchange.caller
     if request.conversation is not None:
         return await exchange.process.conversation_locks.prepare(engine, request, caller, held)
-    prepared = await engine.prepare(request, caller, turns)
+    prepared = await engine.preparer.prepare(request, caller, turns)
     return prepared if turns is None else await _join_history(exchange, prepared, turns)
 
 

@@ -68,6 +68,23 @@ def json_text(value: Any) -> str:
     return msgspec.json.encode(value).decode()
 
 
+def read_plain_parts(content: Any) -> tuple[TextPart, ...]:
+    """Return content that is nothing but text; empty if it is more than that, or less."""
+    if type(content) is str:
+        return (TextPart(content),) if content else ()
+    if type(content) is not list:
+        return ()
+    parts: list[TextPart] = []
+    for value in content:
+        if type(value) is not dict or value.keys() != _TEXT_MEMBERS:
+            return ()
+        text = value["text"]
+        if value["type"] not in _TEXT_TYPES or type(text) is not str or not text:
+            return ()
+        parts.append(TextPart(text))
+    return tuple(parts)
+
+
 class ItemDiagnostics:
     """Diagnostics of items that are read one after another."""
 

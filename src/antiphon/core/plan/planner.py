@@ -22,7 +22,11 @@ from antiphon.core.history.capsule import Unseal
 from antiphon.core.history.client_format import FormatSupport
 from antiphon.core.history.content import NO_DESCRIPTIONS, NO_TEXTS
 from antiphon.core.history.pairing import pair_calls
-from antiphon.core.history.read_items import has_only_messages, read_items
+from antiphon.core.history.read_items import (
+    has_only_messages,
+    read_items,
+    read_plain_messages,
+)
 from antiphon.core.history.steps import HistoryCode, ReasoningStep, Step
 from antiphon.core.items import Document
 from antiphon.core.mcp.thread import find_approved, find_calls_made
@@ -169,8 +173,16 @@ def _decide(
 ) -> Plan:
     """Decide everything about a request for a model with these capabilities."""
     notes: Notes = [_CUT] if inputs.is_cut else []
-    items, steps = _read_history(request, inputs, target, capabilities, notes)
-    is_plain = _is_plain(request, items)
+    items: Sequence[Mapping[str, Any]] = [*inputs.history, *request.input]
+    plain = read_plain_messages(items)
+    steps: tuple[Step, ...]
+    if plain is None:
+        items, steps = _read_history(request, items, inputs, target, capabilities, notes)
+    else:
+        steps = plain
+    # No item changes a setting if all of them are messages, and no tool may be called.
+    may_call = bool(request.tools) or request.tool_choice != "auto"
+    is_plain = not may_call and (plain is not None or has_only_messages(items))
     tools = DeclaredTools(steps=steps)
     if not is_plain:
         policy = inputs.hosted_tools
@@ -199,12 +211,6 @@ def _decide(
         return plan
     found = bound_diagnostics(notes) if len(notes) > MAX_DIAGNOSTICS else notes
     return structs.replace(plan, diagnostics=_locate(found, inputs.history))
-
-
-def _is_plain(request: Request, items: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether the thread has nothing but messages, and no tool may be called: no item of it changes
-    a setting."""
-    return not request.tools and request.tool_choice == "auto" and has_only_messages(items)
 
 
 def _decide_settings(
@@ -253,13 +259,13 @@ def _decide_settings(
 
 def _read_history(
     request: Request,
+    items: Sequence[Mapping[str, Any]],
     inputs: PlanInputs,
     target: PlanTarget,
     capabilities: Capabilities,
     notes: Notes,
 ) -> tuple[Sequence[Mapping[str, Any]], tuple[Step, ...]]:
     """Read the items of history and request into steps, for a model with these capabilities."""
-    items: list[Mapping[str, Any]] = [*inputs.history, *request.input]
     if any(item.get("type") in compactions.TYPES for item in items):
         items, found = compactions.open_items(items, issuer=target.issuer, unseal=inputs.unseal)
         notes.extend(found)

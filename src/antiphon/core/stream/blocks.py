@@ -103,7 +103,8 @@ class TextBlock:
         if self._pieces:
             text = "".join(self._pieces)
             events.append(TextDelta(self.id, output_index, 0, text, tuple(self._logprobs)))
-        return events + [self._annotation_added(n) for n in range(len(self._annotations))]
+        events.extend(map(self._annotation_added, range(len(self._annotations))))
+        return events
 
     def _part(self) -> OutputText:
         return OutputText(

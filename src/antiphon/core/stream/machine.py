@@ -429,7 +429,8 @@ class ResponseMachine:
         ended_well = ending.status == "completed"
         events: list[Event] = []
         if ended_well:
-            self._sequencer.reject_unfinished_calls()
+            if self._calls:
+                self._sequencer.reject_unfinished_calls()
             if self._pending_states:
                 events += self._add_block(self._new_reasoning_block())
         last: Status = "completed" if ending.whole else "incomplete"
@@ -451,10 +452,10 @@ class ResponseMachine:
 
     def _end(self, ending: Outcome, message: str) -> Event:
         status: str = "incomplete" if ending is CANCELLED else ending.status
-        phase = Phase(status)
         reason = ending.incomplete_reason
         code = ending.error_code
-        self._usage_counter.feed(Usage())  # zeros, if the provider sent no counts
+        if self._usage_counter.total is None:
+            self._usage_counter.feed(Usage())  # zeros: the provider sent no counts
         self._response = msgspec.structs.replace(
             self._response,
             status=ending.status,
@@ -465,8 +466,8 @@ class ResponseMachine:
             extra=self._extra,
             **self._output_fields(),
         )
-        event = TERMINALS[phase](self._response)
-        self.phase = phase  # last: everything before it may raise
+        event = TERMINALS[status](self._response)
+        self.phase = _ENDED[status]  # last: everything before it may raise
         self.has_ended = True
         return event
 
@@ -499,6 +500,7 @@ class ResponseMachine:
             raise transition_error(self.phase, method)
 
 
+_ENDED = {each.value: each for each in (Phase.COMPLETED, Phase.INCOMPLETE, Phase.FAILED)}
 _STATE_DROPPED = ignored(
     Code.STATE_DROPPED,
     "output",

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
+from msgspec import structs
+
 from antiphon.core.items import Document
 from antiphon.core.mcp.credentials import hide_query
 from antiphon.core.request import Request
@@ -26,8 +28,12 @@ def create_response(
 ) -> Response:
     """Build the response in progress, with every field that its request determines; `used`: what
     has become of its settings, if that is known."""
-    settings = _repeat_settings(request) if used is None else report_settings(request, used)
-    return Response(
+    if used is None:
+        settings = Response(id="", created_at=0, model="", **_repeat_settings(request))
+    else:
+        settings = _find_settings(request, used)
+    return structs.replace(
+        settings,
         id=response_id,
         created_at=created_at,
         model=request.model,
@@ -41,7 +47,6 @@ def create_response(
         store=request.store,
         user=request.user,
         metadata=request.metadata or {},
-        **settings,
     )
 
 
@@ -131,6 +136,27 @@ _DEFAULTS: Mapping[str, Any] = {
     "service_tier": "default",
 }
 """Parameters of providers that a response reports, with the API's defaults."""
+
+
+_MAX_KEPT = 256
+_kept: dict[tuple[int, str | None], tuple[UsedSettings, Response]] = {}
+"""Responses that have nothing but settings. The settings are kept as well, so that no others get
+their identity."""
+
+
+def _find_settings(request: Request, used: UsedSettings) -> Response:
+    """Return a response that has nothing but its settings. Plans of requests without tools share
+    their settings, if these are the same: so do their responses."""
+    if request.tools or request.tool_choice != "auto":
+        return Response(id="", created_at=0, model="", **report_settings(request, used))
+    key = (id(used), request.summary)
+    kept = _kept.get(key)
+    if kept is None:
+        if len(_kept) >= _MAX_KEPT:
+            _kept.clear()  # settings come from clients: bounded, and cheap to make again
+        response = Response(id="", created_at=0, model="", **report_settings(request, used))
+        kept = _kept[key] = (used, response)
+    return kept[1]
 
 
 def report_settings(request: Request, used: UsedSettings) -> dict[str, Any]:

@@ -171,8 +171,8 @@ class SQLiteStore:
         expires_at = self._limits.expiry_of(turn, self._now())
         parent_id = turn.previous_response_id or ""
         items = [
-            (id, location.is_input, turn.id, location.position)
-            for id, location in locate_items(turn).items()
+            (id, int(is_input), turn.id, position)  # Python's sqlite3 binds a bool like None
+            for id, (is_input, position) in locate_items(turn).items()
         ]
 
         def job(connection: sqlite3.Connection) -> None:
