@@ -367,12 +367,8 @@ class Attempts:
         if is_first:
             await self._use_outcome(wanted)
             self._check_key()
-        else:
-            self._trace.begin_round()
-            self._next_round(wanted)
-
-    def _next_round(self, wanted: Round) -> None:
-        """Take the target and key of a further round, whose request has the rounds before it."""
+            return
+        self._trace.begin_round()
         self._encoding.add_round(FinishedRound(wanted.items, wanted.follow_up))
         can_take_over = partial(self._encoding.can_take_over, plan=self.plan)
         self._take(self._policy.next_round(self.chosen, can_take_over))
