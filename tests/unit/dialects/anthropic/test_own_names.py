@@ -67,7 +67,10 @@ def test_a_tool_is_found_among_tools_and_servers() -> None:
     server = {"type": "url", "url": "https://example.org", "name": "docs"}
     members = {
         "tools": [{"name": "f", "input_schema": {"type": "object"}}],
-        "mcp_servers": [{**server, "tool_configuration": {"enabled": False}}, server],
+        "mcp_servers": [
+            {**server, "name": "off", "tool_configuration": {"enabled": False}},
+            server,
+        ],
     }
     expected = {
         "tools[0]": "tools.0",
