@@ -276,6 +276,8 @@ async def test_a_list_that_fails_is_an_error_of_a_whole_response(tmp_path: Path)
         answer = await setup.post_request(tools=[SKY])
     assert answer.status == 424
     assert "The MCP server 'sky' did not list its tools" in answer.error["message"]
+    named = [answer.error[name] for name in ("type", "code", "param")]
+    assert named == ["external_connector_error", "http_error", "tools"]
     assert servers.asked[-1] == ("close",)
 
 

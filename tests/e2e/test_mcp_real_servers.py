@@ -90,15 +90,16 @@ async def test_a_server_that_cannot_be_used_ends_in_a_response(
     assert answer.status == (200 if stream else 424)
 
 
+@streamed_and_whole
 async def test_a_client_that_leaves_has_the_call_cancelled_and_the_session_ended(
-    tmp_path: Path,
+    tmp_path: Path, stream: bool
 ) -> None:
     state = ToolsServer(is_legacy=True)
     with serve_tools(state=state) as server:
         mcp = configure(server.url)
         async with rounds_gateway(tmp_path, call("wait"), ANSWER, mcp=mcp) as setup:
             async with open_stream(setup.gateway.gateway.port) as reader:
-                await reader.post({"model": "m", "input": "Hi", "stream": True, "tools": [TESTS]})
+                await reader.post({"model": "m", "input": "Hi", "stream": stream, "tools": [TESTS]})
                 assert await asyncio.to_thread(state.waiting.wait, LIMIT_S)
             assert await asyncio.to_thread(state.cancelled.wait, LIMIT_S)
             await until(lambda: ends_session(state), "the session is ended")

@@ -74,9 +74,9 @@ def replay(
     of the provider that `model` names (`PROVIDER/MODEL`), with the hosted tools of the request.
 
     Not reproduced: the history before `previous_response_id`; what followed the first request of an
-    answer that took several (searches and corrections by the gateway); how a connection broke, as
-    the bytes do not say it; and the HTTP status of a failure before any output, which is a
-    `response.failed` here.
+    answer that took several (searches and corrections by the gateway, calls of MCP servers); how a
+    connection broke, as the bytes do not say it; and the HTTP status of a failure before any
+    output, which is a `response.failed` here.
 
     Raises `InvalidRequest` for a client's request that the gateway would reject.
     """

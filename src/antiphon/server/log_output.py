@@ -220,6 +220,11 @@ def _describe_retry(facts: Mapping[str, Any]) -> list[_Part]:
     return [("attempt", "yellow"), (attempt, ""), (reason, "yellow")]
 
 
+def _describe_server_call(facts: Mapping[str, Any]) -> list[_Part]:
+    reason = f"{facts.get('code')}: {facts.get('reason')}"
+    return [("mcp call", "yellow"), (f"{facts['server']}/{facts['tool']}", ""), (reason, "yellow")]
+
+
 def _describe_rejection(facts: Mapping[str, Any]) -> list[_Part]:
     return [(str(facts.get("http_status")), "red"), (f"{facts['code']}: {facts['reason']}", "red")]
 
@@ -241,8 +246,9 @@ _OUTCOMES: Mapping[str, Callable[[Mapping[str, Any]], list[_Part]]] = {
     "upstream.failed": _describe_failure,
     "request.failed": _describe_failure,
     "attempt.failed": _describe_retry,
+    "mcp.call_failed": _describe_server_call,
     "request.rejected": _describe_rejection,
 }
-"""The log entries that end a request, or an attempt, and what the line says of each."""
+"""The log entries that end a request, an attempt or a call, and what the line says of each."""
 
 _WRITERS = {"json": _json_writer, "text": _text_writer, "requests": _request_writer}

@@ -3,7 +3,8 @@
 What the provider said is translated again, with its dialect, for the request and the software of
 the client. The trace also has what the client received: where both differ, that is shown, and the
 difference is named. A replay knows the bytes of the provider alone: not how a connection broke, and
-not what the gateway did between several requests.
+not what the gateway did between several requests. Where the gateway called MCP servers, the events
+that the client received are shown.
 """
 
 from __future__ import annotations
@@ -49,17 +50,22 @@ def replay_request(
         _note(f"the request cannot be planned now: {error.message}")
     received = _read_received(detail)
     if received is None:
-        if detail.finish is not None:
+        if detail.server_calls:
+            _note(f"{_CALLED_SERVERS}: these events are not those that the client received")
+        elif detail.finish is not None:
             _note("what the client received is not in the trace: these events are made again")
         write_events(made)
         return 0
     difference = _find_difference(made, received)
-    if difference is not None:
+    if difference is not None and detail.server_calls:
+        _note(f"{_CALLED_SERVERS}: the recorded events are shown")
+    elif difference is not None:
         _note(f"{difference}; the recorded events are shown. {_NOT_KNOWN}")
     write_events(made if difference is None else received)
     return 0
 
 
+_CALLED_SERVERS = "the gateway called MCP servers for this response, which a replay does not do"
 _NOT_KNOWN = (
     "A replay does not know how a connection broke, nor what followed the first request of a"
     " response that took several."
