@@ -24,7 +24,7 @@ from tests.support.mcp.server_gateway import (
 )
 from tests.support.mcp.tools_server import ToolsServer, serve_tools
 from tests.support.rounds import streamed_and_whole
-from tests.support.scripted_providers.session import Turn
+from tests.support.scripted_providers.session import Call, Turn
 from tests.support.traces import read_trace
 
 Document = dict[str, Any]
@@ -395,4 +395,51 @@ async def test_the_token_of_a_server_is_not_kept(tmp_path: Path, kind: str) -> N
     assert SECRET not in log
     streams = read_trace(tmp_path / "trace.db", message.id.replace("msg_", "resp_")).streams
     assert not any(SECRET.encode() in each.blob for each in streams)
+    assert find_leaks(tmp_path) == []
+
+
+# --- threads of the tool runner -------------------------------------------------------------------
+
+
+@anthropic.beta_async_tool
+async def get_weather(city: str) -> str:
+    """The weather of a city."""
+    return f"sunny in {city}"
+
+
+@pytest.mark.parametrize("kind", ["chat", "anthropic"])
+async def test_a_thread_keeps_its_toolsets_and_gets_the_servers_anew(
+    tmp_path: Path, kind: str
+) -> None:
+    """A request that continues a thread has the servers, but no tools: those are stored."""
+    toolset = {**TOOLSET, "configs": {"broken": OFF}}
+    weather = Turn(1, calls=(Call("get_weather", '{"city":"Ulm"}', ""),))
+    turns = {kind: [weather, GREET, DONE] if kind == "chat" else [weather, DONE]}
+    with serve_tools() as guarded:
+        guarded.require_token(SECRET)
+        servers = [server_of(guarded.url, authorization_token=SECRET)]
+        async with (
+            messages_gateway(tmp_path, guarded.url, turns) as client,
+            anthropic_client(client.setup.gateway) as sdk,
+        ):
+            given: Document = {"messages": [QUESTION], "mcp_servers": servers, "betas": [CURRENT]}
+            runner = sdk.beta.messages.tool_runner(
+                model=f"{kind}/{PROVIDERS[kind][1]}",
+                max_tokens=1000,
+                tools=[get_weather, toolset],  # type: ignore[list-item]
+                **given,
+            )
+            message = await runner.until_done()
+            first, second, *_ = client.bodies(kind)
+    assert types(message)[-1] == "text"
+    assert "sunny in Ulm" in json.dumps(second["messages"])
+    assert second["tools"] == first["tools"]
+    if kind == "chat":
+        [result] = [block for block in message.content if block.type == "mcp_tool_result"]
+        assert not result.is_error
+        assert {"get_weather", "tests__greet"} < {*names_of(second)}
+        assert "tests__broken" not in names_of(second)
+    else:
+        assert second["tools"][-1] == toolset
+        assert second["mcp_servers"] == servers
     assert find_leaks(tmp_path) == []

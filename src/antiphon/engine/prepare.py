@@ -16,6 +16,7 @@ from antiphon.core.history.content import NO_DESCRIPTIONS, NO_TEXTS
 from antiphon.core.history.read_items import has_only_messages
 from antiphon.core.history.text_files import is_pdf
 from antiphon.core.items import Document
+from antiphon.core.mcp.thread import inherit_tools
 from antiphon.core.plan.hosted_tools import HostedToolPolicy
 from antiphon.core.plan.plan import Plan
 from antiphon.core.plan.plan_summary import needs_compaction
@@ -132,8 +133,9 @@ class Preparer:
             return request, NO_HISTORY
         conversations = self._services.store.conversations
         history = await load_history(request, conversations, turns, caller.client)
-        if request.inherits_tools and not request.tools:
-            request = structs.replace(request, tools=tuple(history.tools))
+        if request.inherits_tools:
+            tools = inherit_tools(request.tools, history.tools)
+            request = structs.replace(request, tools=tools)
         if history.is_large:
             request = structs.replace(request, is_large=True)
         return request, history

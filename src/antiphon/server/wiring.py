@@ -39,7 +39,7 @@ from antiphon.engine.tracing import Tracer, open_tracer
 from antiphon.engine.upstream import EchoUpstream, HTTPUpstream
 from antiphon.errors import StoreError
 from antiphon.framing.limits import ResponseLimits
-from antiphon.mcp.client import open_mcp
+from antiphon.mcp.open_client import open_mcp
 from antiphon.observe.accounting import apply_limits, make_counters, reload_costs, start_accounting
 from antiphon.observe.counters import LimitCounters
 from antiphon.observe.recorder import UsageRecorder

@@ -1,7 +1,7 @@
 """Credentials of clients for MCP servers, and the documents that must not contain them.
 
 A credential goes to its server; it may also be in the query of the URL. A request in the trace or
-in a queue is kept without it.
+in a queue is kept without it, also a request to a provider that calls servers itself.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from antiphon.core.mcp.toolset import MCP
 _OF_TOOLS = frozenset({"headers", "authorization"})
 _OF_SERVERS = frozenset({"authorization_token"})
 _URLS = frozenset({"server_url", "url"})
-_MARKS = (b'"mcp"', b'"mcp_servers"')
 
 
 def without_credentials(document: Document) -> Document:
@@ -47,11 +46,16 @@ def _label(server: Document) -> str:
 
 
 def hide_credentials(body: bytes) -> bytes:
-    """The body of a request to a provider that calls MCP servers itself, without credentials; any
-    other body as it is."""
-    if not any(mark in body for mark in _MARKS):
+    """The body of a request to a provider that calls servers itself, without the credentials; other
+    bodies as they are. A body that cannot be read is dropped."""
+    if b"mcp" not in body:
         return body
-    document = msgspec.json.decode(body)
+    try:
+        document = msgspec.json.decode(body)
+    except (msgspec.DecodeError, RecursionError):
+        return b""
+    if not isinstance(document, dict):
+        return body
     kept = without_credentials(document)
     return body if kept == document else msgspec.json.encode(kept)
 

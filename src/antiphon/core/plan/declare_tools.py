@@ -61,7 +61,9 @@ def declare_tools(
     registry = ToolRegistry(capabilities, notes, policy)
     registry.add_request_tools(tools)
     registry.add_input_tools(items)
-    servers = add_servers(registry, items, capabilities, policy, notes)
+    servers = None
+    if registry.servers:
+        servers = add_servers(registry, items, capabilities, policy, notes)
     _report_no_tools(registry, capabilities, notes)
     selected = select_tools(choice, registry, capabilities, notes)
     selection = _drop_native_search(selected, capabilities, policy, notes)

@@ -239,7 +239,7 @@ def _decide_settings(
         tool_choice=output.tools.tool_choice,
         single_call=request.parallel_tool_calls is False,
         search=_search_rules(request, tools),
-        mcp=_mcp_plan(request, tools),
+        mcp=None if tools.mcp is None else _limit_calls(tools.mcp, request),
         parameters=parameters,
         effort=effort.value,
         effective_effort=effort.effective,
@@ -298,11 +298,11 @@ def _approvals(
 ) -> frozenset[str] | None:
     """The approval requests whose calls were made, or are about to be; None: the gateway runs no
     MCP tools for this request."""
-    rules = policy.mcp_rules(capabilities) if request.tools and policy.mcp else None
-    if rules is None:
+    if policy.mcp is None:
         return None
     tools = [tool for tool in request.tools if tool.get("type") == MCP]
-    if not tools:
+    rules = policy.mcp_rules(capabilities) if tools else None
+    if rules is None:
         return None
     approved = find_approved(items, [read_toolset(tool, rules) for tool in tools])
     return find_calls_made(items) | {each.request_id for each in approved}
@@ -367,11 +367,9 @@ def _search_rules(request: Request, tools: DeclaredTools) -> SearchRules | None:
     )
 
 
-def _mcp_plan(request: Request, tools: DeclaredTools) -> McpPlan | None:
+def _limit_calls(mcp: McpPlan, request: Request) -> McpPlan:
     """Apply the limit of the request to calls of MCP servers."""
-    if tools.mcp is None:
-        return None
-    return structs.replace(tools.mcp, max_calls=request.max_tool_calls)
+    return structs.replace(mcp, max_calls=request.max_tool_calls)
 
 
 # Parameters

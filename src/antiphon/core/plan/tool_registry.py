@@ -79,11 +79,13 @@ class ToolRegistry:
                 self._add(tool, f"input[{index}].tools[{position}]", origin)
 
     def _add(self, tool: object, param: str, origin: Origin, namespace: str | None = None) -> None:
-        is_namespace = isinstance(tool, Mapping) and tool.get("type") == "namespace"
+        kind = tool.get("type") if isinstance(tool, Mapping) else None
         try:
-            if is_namespace and namespace is None:
+            if kind == "namespace" and namespace is None:
                 self._add_namespace(cast("JSONObject", tool), param, origin)
-            else:
+            elif kind != MCP or not self._take_server(
+                cast("JSONObject", tool), param, origin, namespace
+            ):
                 self._add_tool(tool, param, origin, namespace)
         except InvalidRequest as error:
             if origin == "request":
@@ -103,8 +105,6 @@ class ToolRegistry:
             self._add(child, f"{param}.tools[{index}]", origin, namespace)
 
     def _add_tool(self, tool: object, param: str, origin: Origin, namespace: str | None) -> None:
-        if namespace is None and origin == "request" and self._take_server(tool, param):
-            return
         self._count_grammar(tool, param)
         notes: Notes = []
         offer = parse_tool(
@@ -132,10 +132,12 @@ class ToolRegistry:
             self._redeclare(known, offer, param)
         return True
 
-    def _take_server(self, tool: object, param: str) -> bool:
+    def _take_server(
+        self, tool: JSONObject, param: str, origin: Origin, namespace: str | None
+    ) -> bool:
         """Keep an MCP server that the gateway asks; False: it is none. One behind a connector of a
         vendor cannot be asked."""
-        if not isinstance(tool, Mapping) or tool.get("type") != MCP:
+        if origin != "request" or namespace is not None:
             return False
         if self._pass_on(tool):
             return True

@@ -51,7 +51,9 @@ def parse_messages(
     unknown = [name for name in others if name != SERVERS]
     messages = _read_message_list(fields, unknown)
     edits = _read_edits(fields)
-    tools, max_searches = read_tools(fields.get("tools", []), messages)
+    servers = fields.get(SERVERS)
+    has_servers = servers is not None
+    tools, max_searches = read_tools(fields.get("tools", []), messages, has_servers=has_servers)
     return Request(
         raw=document,
         is_large=is_large,
@@ -62,7 +64,7 @@ def parse_messages(
         stream=fields.get("stream") is True and not is_count,
         stream_options={"include_obfuscation": False},
         include=_include(tools),
-        tools=add_servers(tools, fields.get(SERVERS), messages),
+        tools=add_servers(tools, servers, messages) if has_servers else tools,
         tool_choice=read_tool_choice(fields.get("tool_choice"), tools),
         parallel_tool_calls=_read_parallel(fields),
         max_tool_calls=max_searches,

@@ -37,15 +37,15 @@ _SERVER: Mapping[str, Shape] = {
 }
 
 
+NO_SERVERS = f"An {TOOLSET} needs {SERVERS}, with the server that it names"
+
+
 def add_servers(
     tools: tuple[Document, ...], servers: Any, messages: list[Any]
 ) -> tuple[Document, ...]:
     """The tools of a request with its servers: in the place of their toolsets, or at the end."""
-    has_toolsets = any(tool["type"] == TOOLSET for tool in tools)
-    if servers is None and not has_toolsets:
-        return tools
-    found = _read_servers([] if servers is None else servers)
-    if not has_toolsets:
+    found = _read_servers(servers)
+    if not any(tool["type"] == TOOLSET for tool in tools):
         own = map(_tool_of_server, found.values())
         return (*tools, *(tool for tool in own if tool is not None))
     joined = _join_toolsets(tools, found)

@@ -153,10 +153,6 @@ def _result(source: Document) -> Document:
 # --- tools of MCP servers -------------------------------------------------------------------------
 
 
-def is_mcp_call(item: Item) -> TypeGuard[Document]:
-    return isinstance(item, dict) and item.get("type") == "mcp_call"
-
-
 def _mcp_id(item: Document) -> str:
     return f"mcptoolu_{str(item.get('id')).removeprefix('mcp_')}"
 
@@ -211,7 +207,7 @@ def listing_block(item: Document) -> Document:
 
 
 def is_server_call(item: Item) -> TypeGuard[Document]:
-    return is_search(item) or is_mcp_call(item)
+    return isinstance(item, dict) and item.get("type") in ("web_search_call", "mcp_call")
 
 
 def server_use_block(item: Document) -> Document:

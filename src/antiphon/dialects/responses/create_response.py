@@ -14,6 +14,7 @@ from msgspec import structs
 
 from antiphon.core.items import Document
 from antiphon.core.mcp.credentials import hide_query
+from antiphon.core.mcp.toolset import TOOLSET
 from antiphon.core.request import Request
 from antiphon.core.response import Response, UsedSettings
 from antiphon.dialects.responses.parse_tools import EFFORTS, NAMESPACE_TOOLS, TOOLS
@@ -96,7 +97,8 @@ def _repeat_tool(tool: Document, unused: Collection[Mapping[str, Any]]) -> Docum
         return {**described, "tools": _repeat_tools(inner, unused)}
     if tool["type"] == "custom":
         return tool
-    return _without_secrets(tool)  # type: ignore[no-any-return]
+    of_a_format = {name: tool[name] for name in ("extra", TOOLSET) if name in tool}
+    return {**_without_secrets(tool), **of_a_format}  # its schemas may have such names
 
 
 def _without_secrets(value: Any) -> Any:

@@ -159,6 +159,15 @@ def test_the_query_of_a_servers_address_is_not_repeated() -> None:
     assert without.get("server_url") is None
 
 
+def test_schemas_of_tools_that_a_client_lists_are_repeated_whole() -> None:
+    schema = {"type": "object", "properties": {"headers": {"type": "object"}}}
+    listed = {"listed": [{"name": "get", "input_schema": schema}]}
+    tool = {"type": "mcp", "server_label": "a", "headers": {"X": "secret"}, "toolset": listed}
+    [repeated] = echo(tools=[tool])["tools"]
+    assert repeated["toolset"] == listed
+    assert "headers" not in repeated
+
+
 @table("choice", CHOICES)
 def test_a_response_with_any_tool_choice_is_valid(choice: Any) -> None:
     repeated = echo(tool_choice=choice)["tool_choice"]
