@@ -12,6 +12,7 @@ from msgspec import Struct, convert, structs
 
 from antiphon.config import TraceConfig
 from antiphon.core.diagnostic import Diagnostic
+from antiphon.core.mcp.credentials import hide_credentials
 from antiphon.core.plan.plan import Outbound
 from antiphon.core.response import ResponseUsage
 from antiphon.engine.accounting import DOLLAR, Accounting, TraceHeaders, compute_cost
@@ -188,7 +189,7 @@ class RunTrace:
             headers = {**outbound.headers, **self.context.begin_attempt()}
             outbound = structs.replace(outbound, headers=headers)
         if self.payloads is not None:
-            self.payloads.outbound.feed(outbound.body)
+            self.payloads.outbound.feed(hide_credentials(outbound.body))
         return outbound
 
     def rewind(self) -> None:

@@ -1,12 +1,14 @@
 """Credentials of clients for MCP servers, and the documents that must not contain them.
 
 A credential goes to its server; it may also be in the query of the URL. A request in the trace or
-in a queue is kept without it.
+in a queue is kept without it, also a request to a provider that calls servers itself.
 """
 
 from __future__ import annotations
 
 from typing import Any
+
+import msgspec
 
 from antiphon.core.items import Document
 from antiphon.core.mcp.toolset import MCP
@@ -24,6 +26,21 @@ def without_credentials(document: Document) -> Document:
     if isinstance(servers := document.get("mcp_servers"), list):
         kept["mcp_servers"] = [_without(server, _OF_SERVERS) for server in servers]
     return kept
+
+
+def hide_credentials(body: bytes) -> bytes:
+    """The body of a request to a provider that calls servers itself, without the credentials; other
+    bodies as they are. A body that cannot be read is dropped."""
+    if b"mcp" not in body:
+        return body
+    try:
+        document = msgspec.json.decode(body)
+    except (msgspec.DecodeError, RecursionError):
+        return b""
+    if not isinstance(document, dict):
+        return body
+    kept = without_credentials(document)
+    return body if kept == document else msgspec.json.encode(kept)
 
 
 def hide_query(url: str) -> str:
