@@ -28,7 +28,7 @@ from antiphon.store.sqlite.store import SQLiteStore
 from antiphon.store.sqlite.writer import BatchWriter, Job, T, _QueuedJob, _run_job, _set_futures
 from antiphon.store.store import StoreLimits
 from antiphon.store.trace.table import EncodedRow
-from antiphon.store.trace.trace_store import TraceStore
+from antiphon.store.trace.trace_store import TraceOptions, TraceStore
 
 _WRITES = ("BEGIN IMMEDIATE", "COMMIT")
 
@@ -106,6 +106,14 @@ class Disk:
             if response.get("output_text") == "":
                 response["output_text"] = "".join(_texts_of(turn["output"]))
         return response
+
+    def dump(self) -> bytes:
+        """Everything that the files hold, with the turns uncompressed."""
+        bodies = [body for (body,) in self.query("SELECT body FROM turn")]
+        plain = [each if each.startswith(b"{") else zlib.decompress(each) for each in bodies]
+        log = Path(f"{self.path}-wal")
+        files = [self.path.read_bytes(), log.read_bytes() if log.exists() else b""]
+        return b"\n".join([*plain, *files])
 
     def query(self, statement: str, *values: object) -> list[Any]:
         """Read rows from the file."""
@@ -228,8 +236,15 @@ class LoopWriter(BatchWriter):
 class TraceRows(TraceStore):
     """The trace store without its thread and file: encoded and redacted rows, kept in a list."""
 
-    def __init__(self, now_ms: Callable[[], int], secrets: Sequence[str]) -> None:
-        super().__init__(Path("trace"), now_ms=now_ms, redactor=Redactor(secrets))
+    def __init__(
+        self, now_ms: Callable[[], int], secrets: Sequence[str], *, payloads: bool
+    ) -> None:
+        super().__init__(
+            Path("trace"),
+            now_ms=now_ms,
+            redactor=Redactor(secrets),
+            options=TraceOptions(payloads=payloads),
+        )
         self.rows: list[EncodedRow] = []
 
     def open(self) -> None:

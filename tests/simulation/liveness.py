@@ -93,14 +93,14 @@ def recovered_providers_are_used(world: World) -> Iterator[str]:
         if not exchange.is_probe:
             continue
         expected = str(exchange.request["model"]).removeprefix("safe-")
-        if _has_no_key(world, exchange, expected):
+        if has_no_key(world, exchange, expected):
             continue
         used = [call.provider for call in calls.get(exchange.number, [])]
         if exchange.result != "completed" or used != [expected]:
             yield f"probe of {expected}: {exchange.result} by {used}"
 
 
-def _has_no_key(world: World, probe: Exchange, provider: str) -> bool:
+def has_no_key(world: World, probe: Exchange, provider: str) -> bool:
     """Whether the provider has rejected every key for good: then the process uses none again."""
     rejected = {
         call.key

@@ -350,12 +350,9 @@ class Attempts:
         self._take(following)
 
     async def pause(self) -> None:
-        """Wait as the next call wants it, and use a key that is ready then."""
+        """Wait as the next call wants it. In the meantime another request may have been told to
+        leave the key alone: then another key is taken."""
         await self._services.runtime.sleep(self.chosen.delay_s)
-        self._check_key()
-
-    def _check_key(self) -> None:
-        """Take another key if another request was told in the meantime to leave this one alone."""
         usable = self._policy.with_usable_key(self.chosen)
         if usable is not self.chosen:
             self._take(usable)
@@ -366,7 +363,7 @@ class Attempts:
         """
         if is_first:
             await self._use_outcome(wanted)
-            self._check_key()
+            await self.pause()
             return
         self._trace.begin_round()
         self._encoding.add_round(FinishedRound(wanted.items, wanted.follow_up))

@@ -19,6 +19,7 @@ _DELTAS = {
     "thinking": ("thinking_delta", "signature_delta"),
     "tool_use": ("input_json_delta",),
     "server_tool_use": ("input_json_delta",),
+    "mcp_tool_use": ("input_json_delta",),
     "compaction": ("compaction_delta",),
 }
 """The deltas of each kind of block; other blocks come whole."""
@@ -52,6 +53,8 @@ class MessagesReader:
         self._open: int | None = None
         self._has_begun = False
         self._is_over = False
+        self._input = ""
+        """The arguments of a call to a server, as far as they have arrived."""
 
     def read(self, frames: list[bytes], *, is_complete: bool) -> Reading:
         """Read what has arrived; `is_complete`: the body has ended as it should."""
@@ -111,6 +114,7 @@ class MessagesReader:
         )
         self._open = event["index"]
         reading.blocks.append(block)
+        self._input = ""
         if block["type"] == "tool_use":
             reading.calls.append(ReadCall(block["id"], block["name"]))
 
@@ -135,6 +139,8 @@ class MessagesReader:
                 block["signature"] = signature
             case {"type": "input_json_delta", "partial_json": piece} if block["type"] == "tool_use":
                 reading.calls[-1].arguments += piece
+            case {"type": "input_json_delta", "partial_json": piece}:
+                self._input += piece
 
     def _close_block(self, event: Document) -> None:
         reading = self.reading
@@ -146,6 +152,8 @@ class MessagesReader:
             call.is_closed = True
             reading.malformed += [] if call.has_arguments else [call.arguments]
             block["input"] = parse_json(call.arguments)
+        if block["type"] == "mcp_tool_use":
+            block["input"] = parse_json(self._input)
 
     def _read_end(self, event: Document) -> None:
         reading = self.reading

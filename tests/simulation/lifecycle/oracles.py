@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from tests.simulation.lifecycle.records import BackgroundResponse, Retry, has_ended, read_log
 from tests.simulation.lifecycle.retries import NOTICED_S
 from tests.simulation.records import QUESTION, TERMINAL, Exchange
-from tests.simulation.safety import Oracle, describe
+from tests.simulation.safety import Oracle, describe, wants_round
 from tests.simulation.world import World
 
 _ITEM_DONE = "response.output_item.done"
@@ -150,6 +150,8 @@ def good_background_completes(world: World) -> Iterator[str]:
     for response in kept(world):
         last = calls.get(response.exchange.number, [])[-1:]
         if response.cancels or not last or last[0].fault:
+            continue
+        if wants_round(response.exchange, last[0]):
             continue
         stored = world.disk.read_response(response.id) or {}
         if stored.get("status") != last[0].status:
