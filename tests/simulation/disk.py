@@ -20,6 +20,7 @@ from typing import Any
 
 import msgspec
 
+from antiphon.errors import StoreError
 from antiphon.store.redact import Redactor
 from antiphon.store.run_log import UNFINISHED
 from antiphon.store.sqlite.file import WatchedConnection, connect
@@ -31,6 +32,7 @@ from antiphon.store.trace.table import EncodedRow
 from antiphon.store.trace.trace_store import TraceOptions, TraceStore
 
 _WRITES = ("BEGIN IMMEDIATE", "COMMIT")
+_DISORDER = "do not follow event"
 
 
 def memory_directory() -> str | None:
@@ -51,6 +53,8 @@ class Disk:
         self.is_full = False
         self.delay: Callable[[], float] = lambda: 0.001
         self.faults: dict[str, int] = {}
+        self.disorders: list[str] = []
+        """Refusals of events that do not follow the log of their run."""
         self._reader: sqlite3.Connection | None = None
         self.path.write_bytes(_empty_database())
 
@@ -185,9 +189,12 @@ class LoopWriter(BatchWriter):
     async def run(self, job: Job[T]) -> T:
         if self._is_dead:
             raise asyncio.CancelledError  # nothing of a killed process goes on
-        result = super().run(job)
+        waiting = super().run(job)
         self._schedule()
-        return await result
+        result = await waiting
+        if isinstance(result, StoreError) and _DISORDER in result.message:
+            self._disk.disorders.append(result.message)
+        return result
 
     def post(self, job: Job[object]) -> None:
         super().post(job)
