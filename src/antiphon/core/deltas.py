@@ -136,7 +136,8 @@ class ItemEnd(Struct, frozen=True, tag=True):
 
 class BlockStart(Struct, frozen=True, tag=True):
     """A content block has begun, as the provider's own format has it: the next delta begins an item
-    of this kind. Only made for clients of the same format (`Dialect.for_client`)."""
+    of this kind, or the next part of a message. Only made for clients of the same format
+    (`Dialect.for_client`)."""
 
     kind: Literal["text", "call"]
     extra: Document
