@@ -311,6 +311,17 @@ async def test_a_client_of_responses_gets_text_and_annotations(tmp_path: Path) -
     assert "extra" not in json.dumps(events)
 
 
+async def test_a_stored_response_is_shown_as_the_responses_api_has_it(tmp_path: Path) -> None:
+    async with gateway_of_both(tmp_path, Providers()) as (gateway, _):
+        message, _ = await post(gateway, asked(user("Oslo?"), thread={"type": "create"}))
+        url = f"{gateway.base_url}/responses/{message['id'].replace('msg_', 'resp_')}"
+        async with gateway.client.get(url) as response:
+            shown = await response.json()
+    assert [item["type"] for item in shown["output"]] == ["message", "message"]
+    assert [part["text"] for part in shown["output"][1]["content"]] == ["It ", "rains", " in Oslo."]
+    assert "extra" not in json.dumps(shown["output"])
+
+
 async def test_a_client_of_responses_continues_a_stored_thread(tmp_path: Path) -> None:
     async with gateway_of_both(tmp_path, Providers()) as (gateway, server):
         message, _ = await post(gateway, asked(user("Oslo?"), thread={"type": "create"}))

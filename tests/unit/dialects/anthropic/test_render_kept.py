@@ -13,6 +13,7 @@ from antiphon.core.deltas import (
     RawItem,
     RawItemEvent,
     RawItemStarted,
+    Refusal,
     ResponseMembers,
     Text,
     ToolCall,
@@ -169,3 +170,10 @@ def test_a_reason_that_the_output_contradicts_is_not_used() -> None:
     call = ToolCall(0, "x", "get_weather", "{}")
     paused = ResponseMembers(make_extra({"stop_reason": "pause_turn"}))
     assert whole(call, paused)["stop_reason"] == "tool_use"
+
+
+def test_details_of_a_refusal_are_those_of_the_provider() -> None:
+    details = {"type": "refusal", "category": "bio", "explanation": "no"}
+    ended = ResponseMembers(make_extra({"stop_reason": "refusal", "stop_details": details}))
+    assert whole(Refusal("no"), ended)["stop_details"] == details
+    assert "stop_details" not in whole(Text("no"), ended)  # for clients that get it as text
