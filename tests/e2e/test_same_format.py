@@ -11,9 +11,10 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
+from msgspec.structs import replace
 
 from antiphon.config import ProviderConfig, SearchConfig
 from tests.e2e.test_messages import messages_client
@@ -120,8 +121,14 @@ class Providers:
     def __init__(self) -> None:
         self.blocks = BLOCKS
         self.reason = "end_turn"
+        self.search: Literal["managed"] | None = None
+        """Who searches for Anthropic; None: it does so itself."""
+        self.rounds: list[tuple[list[Document], str]] = []
+        """What Anthropic sends first, one after another."""
 
     async def script(self, request: ReceivedRequest, connection: Connection) -> None:
+        if self.rounds:
+            self.blocks, self.reason = self.rounds.pop(0)
         if not request.path.endswith("/messages"):
             await send_frames(HELLO_WORLD)(request, connection)
         elif request.body.get("stream"):
@@ -141,6 +148,8 @@ async def gateway_of_both(
             name: ProviderConfig(kind=kind, base_url=server.url, api_keys=["k"])
             for name, kind in (("claude", "anthropic"), ("other", "chat"))
         }
+        if providers.search is not None:
+            entries["claude"] = replace(entries["claude"], web_search=providers.search)
         config = replaced(
             settings(tmp_path),
             providers=entries,
@@ -282,6 +291,36 @@ async def test_anthropic_never_gets_a_search_that_the_gateway_has_made(tmp_path:
         sent = server.requests[-1].body["messages"]
     assert sent[1] == {"role": "assistant", "content": [text]}
     assert "history" not in reported
+
+
+async def test_a_search_of_the_gateway_for_anthropic_is_no_block_of_its_own(tmp_path: Path) -> None:
+    providers = Providers()
+    providers.search = "managed"
+    call: Document = {
+        "type": "tool_use",
+        "id": "toolu_01ABCDEFGHIJKLMNOP",
+        "name": "web_search",
+        "input": {"query": "oslo"},
+        "caller": {"type": "direct"},
+    }
+    providers.rounds = [
+        ([{"type": "text", "text": "One moment."}, call], "tool_use"),
+        ([{"type": "text", "text": "It "}, {"type": "text", "text": "rains [1]."}], "end_turn"),
+        ([{"type": "text", "text": "Yes."}], "end_turn"),
+    ]
+    async with gateway_of_both(tmp_path, providers) as (gateway, server):
+        message, _ = await post(gateway, asked(user("Oslo?")))
+        content = message["content"]
+        kinds = "text server_tool_use web_search_tool_result text text".split()
+        assert [block["type"] for block in content if block["type"] != "thinking"] == kinds
+        assert content[-1]["citations"][0]["start_index"] == len("rains ")
+        assert message["stop_reason"] == "end_turn"
+        said = {"role": "assistant", "content": content}
+        await post(gateway, asked(user("Oslo?"), said, user("Sure?")))
+        raw = server.requests[-1].raw.decode()
+    assert "srvtoolu_ap1" not in raw
+    assert "encrypted_index" not in raw
+    assert call["id"] in raw  # with its result, as the model has seen it
 
 
 # --- other formats --------------------------------------------------------------------------------

@@ -142,9 +142,6 @@ class BlockStart(Struct, frozen=True, tag=True):
     kind: Literal["text", "call"]
     extra: Document
     """`{"format": …, "members": {…}}`: members of the block that have no name here."""
-    start: int = 0
-    """How many characters of text came before it without another item in between, for clients of
-    other formats: positions of annotations count from the first of them."""
 
 
 class BlockMembers(Struct, frozen=True, tag=True):

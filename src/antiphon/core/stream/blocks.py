@@ -59,13 +59,9 @@ class _TextPart:
     def __init__(self, index: int, opened: BlockStart | None) -> None:
         self.index = index
         self.extra = UNSET if opened is None else opened.extra
-        self._start = 0 if opened is None else opened.start
         self.pieces: list[str] = []
         self.logprobs: list[Document] = []
         self.annotations: list[Document] = []
-
-    def annotate(self, annotation: Document) -> None:
-        self.annotations.append(_moved(annotation, self._start) if self._start else annotation)
 
     def set_extra(self, extra: Document) -> None:
         self.extra = extra
@@ -140,7 +136,7 @@ class TextBlock:
 
     def annotate(self, annotation: Document) -> list[Event]:
         part = self._part
-        part.annotate(annotation)
+        part.annotations.append(annotation)
         if not self.announced:
             return []
         return [part.annotation_event(self.id, self.output_index, len(part.annotations) - 1)]
@@ -164,16 +160,6 @@ class TextBlock:
         item = self.item(status)
         done = self._part.done_events(self.id, self.output_index)
         return [*done, ItemDone(self.output_index, item)], item
-
-
-def _moved(annotation: Document, start: int) -> Document:
-    """An annotation whose positions count from the character at `start`."""
-    places = {
-        name: annotation[name] - start
-        for name in ("start_index", "end_index", "index")
-        if isinstance(annotation.get(name), int)
-    }
-    return {**annotation, **places}
 
 
 class RefusalBlock:

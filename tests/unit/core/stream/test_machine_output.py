@@ -296,7 +296,7 @@ def output(*deltas: Delta) -> list[Document]:
 
 
 def test_a_block_begins_a_part_with_its_members() -> None:
-    [item] = output(Text("ab"), BlockStart("text", EXTRA, 2), Text("c"), Text("d"))
+    [item] = output(Text("ab"), BlockStart("text", EXTRA), Text("c"), Text("d"))
     first, second = item["content"]
     assert (first["text"], "extra" in first) == ("ab", False)
     assert (second["text"], second["extra"]) == ("cd", EXTRA)
@@ -304,7 +304,7 @@ def test_a_block_begins_a_part_with_its_members() -> None:
 
 def test_the_parts_of_a_message_come_one_after_another() -> None:
     call = ToolCall(0, "x", "get_weather")
-    deltas = (Text("a"), BlockStart("text", EXTRA, 1), Text("b"), Finish("stop"))
+    deltas = (Text("a"), BlockStart("text", EXTRA), Text("b"), Finish("stop"))
     events = run([*deltas])
     waited = run([call, *deltas, ToolCall(0, arguments="{}")])
     parts = [
@@ -326,12 +326,9 @@ def test_a_block_after_another_item_begins_a_message() -> None:
     assert item["content"][0]["extra"] == EXTRA
 
 
-def test_the_positions_of_annotations_are_those_in_their_own_item() -> None:
-    place = {"type": "url_citation", "url": "u", "title": "", "start_index": 2, "end_index": 3}
-    deltas = (Text("ab"), BlockStart("text", EXTRA, 2), Text("c"))
-    [item] = output(*deltas, Annotation(place), Annotation({**CITATION, "index": 3}))
-    cited, file = item["content"][1]["annotations"]
-    assert (cited["start_index"], cited["end_index"], file["index"]) == (0, 1, 1)
+def test_an_annotation_belongs_to_the_last_part() -> None:
+    [item] = output(Text("ab"), BlockStart("text", EXTRA), Text("c"), Annotation(CITATION))
+    assert [part["annotations"] for part in item["content"]] == [[], [CITATION]]
 
 
 def test_the_members_of_a_text_may_be_completed() -> None:

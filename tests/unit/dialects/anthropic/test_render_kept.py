@@ -90,9 +90,9 @@ def test_progress_of_other_items_is_not_rendered() -> None:
 def test_text_has_the_members_and_the_citations_of_its_block() -> None:
     deltas = (
         Text("It is "),
-        BlockStart("text", make_extra({"citations": []}), 6),
+        BlockStart("text", make_extra({"citations": []})),
         Text("wet"),
-        Annotation({**URL, "start_index": 6, "end_index": 9}),
+        Annotation({**URL, "start_index": 0, "end_index": 3}),
         BlockMembers(make_extra({"citations": [OWN]})),
     )
     citation = {"type": "citations_delta", "citation": OWN}
