@@ -136,14 +136,12 @@ class ItemEnd(Struct, frozen=True, tag=True):
 
 class BlockStart(Struct, frozen=True, tag=True):
     """A content block has begun, as the provider's own format has it: the next delta begins an item
-    of this kind. Only made for clients of the same format (`Dialect.for_client`)."""
+    of this kind, or the next part of a message. Only made for clients of the same format
+    (`Dialect.for_client`)."""
 
     kind: Literal["text", "call"]
     extra: Document
     """`{"format": …, "members": {…}}`: members of the block that have no name here."""
-    start: int = 0
-    """How many characters of text came before it without another item in between, for clients of
-    other formats: positions of annotations count from the first of them."""
 
 
 class BlockMembers(Struct, frozen=True, tag=True):

@@ -321,9 +321,11 @@ class ResponseMachine:
         return [] if block is None else block.append(delta.name, delta.fields)
 
     def block_start(self, delta: BlockStart) -> list[Event]:
-        """Remember how the provider begins the next item; it is a new one."""
+        """Begin the next part of a message, or remember how the provider begins the next item."""
         self._expect_output("block")
-        self._sequencer.end_item()
+        tail = self._sequencer.tail
+        if isinstance(tail, TextBlock) and delta.kind == "text":
+            return tail.begin_part(delta)
         self._opened = delta
         return []
 

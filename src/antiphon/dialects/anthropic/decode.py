@@ -212,7 +212,8 @@ class AnthropicDecoder:
         opened = self._blocks.new_text(citations)
         if self._keeps_blocks:
             members = other_members(block, "text")
-            opened = KeptText(self._blocks.message_length, annotate, citations, members)
+            continues = self._blocks.has_text
+            opened = KeptText(annotate, citations, members, continues=continues)
         self._blocks.open(index, opened)
         return opened.write(block.get("text"))
 

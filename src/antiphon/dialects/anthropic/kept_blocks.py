@@ -114,16 +114,17 @@ class KeptBlock(OpaqueBlock):
 
 
 class KeptText(TextBlock):
-    """Text that begins an item of its own, and has the members of its block."""
+    """Text that is a part of its own, and has the members of its block. Citations count from its
+    first character."""
 
     def __init__(
-        self, start: int, annotate: Annotate, citations: Sequence[Any], members: Document
+        self, annotate: Annotate, citations: Sequence[Any], members: Document, *, continues: bool
     ) -> None:
-        super().__init__(start, annotate, citations)
+        """`continues`: there is text before it in the same message."""
+        super().__init__(0, annotate, citations)
         self._members = members
-        self._opened: BlockStart | None = None
-        if members or start:
-            self._opened = BlockStart("text", make_extra(members), start)
+        is_plain = not (members or continues)
+        self._opened = None if is_plain else BlockStart("text", make_extra(members))
 
     def write(self, text: Any) -> list[Delta]:
         """An empty block begins no item."""

@@ -153,10 +153,13 @@ def _kept_end(response: Response, reason: str) -> Document:
     """What the provider itself says of the end, in this format. A reason without a name elsewhere
     takes the place of the one that stands for it; any other is known by the output."""
     members = kept_members(response.extra) or {}
-    kept = {name: members[name] for name in members if name not in _NOT_OF_END}
+    left_out = _NOT_OF_END if reason == "refusal" else {*_NOT_OF_END, "stop_details"}
+    kept = {name: members[name] for name in members if name not in left_out}
     own = members.get("stop_reason")
-    is_nameless = reason in ("end_turn", "max_tokens") and own not in _STOP_REASONS
-    return kept | ({"stop_reason": own} if own and is_nameless else {})
+    is_nameless = isinstance(own, str) and own not in _STOP_REASONS
+    if is_nameless and reason in ("end_turn", "max_tokens"):
+        kept["stop_reason"] = own
+    return kept
 
 
 def kept_context(response: Response) -> Document:

@@ -295,19 +295,40 @@ def output(*deltas: Delta) -> list[Document]:
     return found
 
 
-def test_a_block_begins_an_item_with_its_members() -> None:
-    first, second = output(Text("ab"), BlockStart("text", EXTRA, 2), Text("c"), Text("d"))
-    assert first["content"][0]["text"] == "ab"
-    assert "extra" not in first["content"][0]
-    assert (second["content"][0]["text"], second["content"][0]["extra"]) == ("cd", EXTRA)
+def test_a_block_begins_a_part_with_its_members() -> None:
+    [item] = output(Text("ab"), BlockStart("text", EXTRA), Text("c"), Text("d"))
+    first, second = item["content"]
+    assert (first["text"], "extra" in first) == ("ab", False)
+    assert (second["text"], second["extra"]) == ("cd", EXTRA)
 
 
-def test_the_positions_of_annotations_are_those_in_their_own_item() -> None:
-    place = {"type": "url_citation", "url": "u", "title": "", "start_index": 2, "end_index": 3}
-    deltas = (Text("ab"), BlockStart("text", EXTRA, 2), Text("c"))
-    *_, item = output(*deltas, Annotation(place), Annotation({**CITATION, "index": 3}))
-    cited, file = item["content"][0]["annotations"]
-    assert (cited["start_index"], cited["end_index"], file["index"]) == (0, 1, 1)
+def test_the_parts_of_a_message_come_one_after_another() -> None:
+    call = ToolCall(0, "x", "get_weather")
+    deltas = (Text("a"), BlockStart("text", EXTRA), Text("b"), Finish("stop"))
+    events = run([*deltas])
+    waited = run([call, *deltas, ToolCall(0, arguments="{}")])
+    parts = [
+        (event["type"].rpartition(".")[2], event["content_index"])
+        for event in events
+        if "content_index" in event
+    ]
+    once = [("added", 0), ("delta", 0), ("done", 0), ("done", 0)]
+    assert parts == [*once, *((kind, 1) for kind, _ in once)]
+    assert [
+        (event["type"].rpartition(".")[2], event["content_index"])
+        for event in waited
+        if "content_index" in event
+    ] == parts
+
+
+def test_a_block_after_another_item_begins_a_message() -> None:
+    _, item = output(Reasoning("hm"), BlockStart("text", EXTRA), Text("a"))
+    assert item["content"][0]["extra"] == EXTRA
+
+
+def test_an_annotation_belongs_to_the_last_part() -> None:
+    [item] = output(Text("ab"), BlockStart("text", EXTRA), Text("c"), Annotation(CITATION))
+    assert [part["annotations"] for part in item["content"]] == [[], [CITATION]]
 
 
 def test_the_members_of_a_text_may_be_completed() -> None:

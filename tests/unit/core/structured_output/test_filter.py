@@ -522,6 +522,6 @@ def test_an_invalid_wrapped_answer_is_sent_wrapped(arguments: str) -> None:
 
 def test_how_a_block_of_text_begins_is_held_back_with_the_text() -> None:
     subject = DrivenFilter(StructuredOutputFilter(NATIVE, holds=True))
-    block = BlockStart("text", {"format": "f", "members": {}}, 1)
+    block = BlockStart("text", {"format": "f", "members": {}})
     assert feed_all(subject, Text(ULM[:3]), block, Text(ULM[3:]), STOP) == [STOP]
     assert [*subject.close(final=True)] == [Text(ULM[:3]), block, Text(ULM[3:])]

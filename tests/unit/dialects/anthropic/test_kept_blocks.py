@@ -131,7 +131,7 @@ def test_plain_text_has_nothing_to_keep() -> None:
 def test_a_second_block_of_text_begins_an_item_of_its_own() -> None:
     block = {"type": "text", "text": ""}
     deltas = kept(begin(block), text("ab"), end(), begin(block, 1), text("c", 1), text("d", 1))
-    assert deltas == [Text("ab"), BlockStart("text", make_extra({}), 2), Text("c"), Text("d")]
+    assert deltas == [Text("ab"), BlockStart("text", make_extra({})), Text("c"), Text("d")]
 
 
 def test_a_block_without_text_begins_no_item() -> None:
@@ -150,9 +150,12 @@ def test_citations_are_members_of_their_block() -> None:
 
 def test_citations_of_a_block_that_announces_none_are_annotations_alone() -> None:
     delta = grow(type="citations_delta", citation=CITATION)
-    told, annotation = kept(begin({"type": "text", "text": ""}), delta, text("wet"), end())
-    assert told == Text("wet")
+    before = (begin({"type": "text", "text": "It is "}), end())
+    block = begin({"type": "text", "text": ""}, 1)
+    *_, annotation = kept(*before, block, {**delta, "index": 1}, text("wet", 1), end(1))
     assert isinstance(annotation, Annotation)
+    place = annotation.annotation["start_index"], annotation.annotation["end_index"]
+    assert place == (0, 3)  # in its own part
 
 
 def test_text_keeps_members_without_a_name() -> None:

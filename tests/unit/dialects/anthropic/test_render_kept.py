@@ -13,6 +13,7 @@ from antiphon.core.deltas import (
     RawItem,
     RawItemEvent,
     RawItemStarted,
+    Refusal,
     ResponseMembers,
     Text,
     ToolCall,
@@ -89,9 +90,9 @@ def test_progress_of_other_items_is_not_rendered() -> None:
 def test_text_has_the_members_and_the_citations_of_its_block() -> None:
     deltas = (
         Text("It is "),
-        BlockStart("text", make_extra({"citations": []}), 6),
+        BlockStart("text", make_extra({"citations": []})),
         Text("wet"),
-        Annotation({**URL, "start_index": 6, "end_index": 9}),
+        Annotation({**URL, "start_index": 0, "end_index": 3}),
         BlockMembers(make_extra({"citations": [OWN]})),
     )
     citation = {"type": "citations_delta", "citation": OWN}
@@ -169,3 +170,10 @@ def test_a_reason_that_the_output_contradicts_is_not_used() -> None:
     call = ToolCall(0, "x", "get_weather", "{}")
     paused = ResponseMembers(make_extra({"stop_reason": "pause_turn"}))
     assert whole(call, paused)["stop_reason"] == "tool_use"
+
+
+def test_details_of_a_refusal_are_those_of_the_provider() -> None:
+    details = {"type": "refusal", "category": "bio", "explanation": "no"}
+    ended = ResponseMembers(make_extra({"stop_reason": "refusal", "stop_details": details}))
+    assert whole(Refusal("no"), ended)["stop_details"] == details
+    assert "stop_details" not in whole(Text("no"), ended)  # for clients that get it as text
