@@ -7,9 +7,7 @@ response that is read. Only the run decides when the next call is made.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable
-from contextlib import ExitStack
+from collections.abc import Callable
 from functools import partial
 from typing import Protocol, TypeVar
 
@@ -26,7 +24,7 @@ from antiphon.engine.health import NO_KEY, KeyLease
 from antiphon.engine.rejections import ModeFallback
 from antiphon.engine.report import AttemptReport
 from antiphon.engine.retry import NextAttempt, RetryPolicy
-from antiphon.engine.runtime import InactivityTimer
+from antiphon.engine.runtime import InactivityTimer, Releases, TimeLimit
 from antiphon.engine.services import Compact, Prepared, Services
 from antiphon.engine.tracing import RunTrace
 from antiphon.engine.upstream import Upstream, UpstreamAnswer, error_body
@@ -207,7 +205,8 @@ class Attempts:
         """The call under way; None before its request is encoded."""
         self.sent_body = b""
         """The body of the last request; empty before the first."""
-        self._opening: asyncio.Timeout | None = None
+        self._limit: TimeLimit | None = None
+        """Of the step before the first output."""
         self.stopped: ProviderFault | None = None
         """Why the run was ended from outside, once it was."""
         self.latency_ms: float | None = None
@@ -215,9 +214,9 @@ class Attempts:
 
     # Acquire and release
 
-    def acquire(self, held: ExitStack) -> None:
+    def acquire(self, held: Releases) -> None:
         """Choose the first target, and take its key; `held` releases what the calls use."""
-        held.callback(self._release)
+        held.add(self._release)
         self._take(self._policy.first())
 
     def _release(self) -> None:
@@ -235,29 +234,26 @@ class Attempts:
         if self.current is not None:
             self.current.close()
 
-    def set_deadline(self, on_timeout: Callable[[], None], held: ExitStack) -> None:
+    def set_deadline(self, on_timeout: Callable[[], None], held: Releases) -> None:
         """Give all further calls together the total time of the current provider."""
         total_s = self.chosen.target.provider.timeouts.total_s
-        held.callback(InactivityTimer(total_s, on_timeout).cancel)
+        held.add(InactivityTimer(total_s, on_timeout).cancel)
         self._policy.set_deadline(total_s)
 
     def stop(self, fault: ProviderFault) -> None:
         """End the run from outside: interrupt its opening, or the read that is pending."""
         self.stopped = self.stopped or fault
-        if self._opening is not None and not self._opening.expired():
-            self._opening.reschedule(0)
+        if self._limit is not None:
+            self._limit.interrupt()
         if self.current is not None:
             self.current.stop(self.stopped)
 
     # One call
 
-    async def interruptible(self, limit_s: float | None, step: Callable[[], Awaitable[_T]]) -> _T:
-        """Run a step within its time; raises `TimeoutError` after it, and if `stop` is called."""
-        try:
-            async with asyncio.timeout(limit_s) as self._opening:
-                return await step()
-        finally:
-            self._opening = None
+    def limit_time(self, limit_s: float | None) -> TimeLimit:
+        """Make the time limit of a step before the first output; `stop` interrupts it, too."""
+        self._limit = TimeLimit(limit_s)
+        return self._limit
 
     async def encode(self) -> Attempt:
         """Encode the request of a call; it is not sent yet."""
@@ -313,6 +309,8 @@ class Attempts:
             price=target.price,
             status=status,
             latency_ms=round((self._services.runtime.monotonic() - began) * 1000),
+            at_ms=self._trace.elapsed_ms(),
+            round=self._trace.round,
         )
 
     # The next call

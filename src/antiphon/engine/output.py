@@ -6,7 +6,7 @@ log and trace what has failed, and how the run has ended.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -62,10 +62,13 @@ class RunLog:
         """Why there is no response: the request was refused during the run."""
 
     @property
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> Mapping[str, Any]:
         """Names and numbers of the request and its current target; safe to log."""
         plan = self._attempts.plan
-        return {**self._trace.facts, "provider": plan.provider, "provider_model": plan.model}
+        facts = self._trace.facts
+        if plan.provider == facts["provider"] and plan.model == facts["provider_model"]:
+            return facts
+        return {**facts, "provider": plan.provider, "provider_model": plan.model}
 
     def cost_usd(self, usage: ResponseUsage | None) -> float | None:
         """Return the cost at the current target; None if its price is unknown."""

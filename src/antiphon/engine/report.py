@@ -93,6 +93,8 @@ class RunReport(Struct, frozen=True, kw_only=True):
     """In billionths of a US dollar; None: tokens were used, and their price is unknown."""
     events: int = 0
     attempts: Sequence[AttemptReport] = ()
+    served_by: AttemptReport | None = None
+    """The attempt whose output the response has; without one, the last that failed."""
     server_calls: Sequence[ServerCallReport] = ()
     """Calls of MCP servers, in the order of their ends."""
     rounds: Sequence[float] = (0.0,)
@@ -115,16 +117,3 @@ class RunReport(Struct, frozen=True, kw_only=True):
     def code(self) -> str | None:
         """The error code of a response that failed."""
         return None if self.failure is None else self.failure.code
-
-    @property
-    def served_by(self) -> AttemptReport | None:
-        """The attempt whose output the response has; without one, the last that failed."""
-        return find_serving_attempt(self.attempts)
-
-
-def find_serving_attempt(attempts: Sequence[AttemptReport]) -> AttemptReport | None:
-    """Return the last attempt that had output; without one, the last that failed."""
-    for attempt in reversed(attempts):
-        if attempt.fault_type is None:
-            return attempt
-    return attempts[-1] if attempts else None

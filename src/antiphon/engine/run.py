@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager
 from enum import StrEnum
 from functools import partial
 from typing import Any, Literal, Self, TypeAlias, TypeVar
@@ -51,6 +51,7 @@ from antiphon.engine.mcp_calls import McpCalls
 from antiphon.engine.output import RunOutput
 from antiphon.engine.report import ServerCallReport
 from antiphon.engine.routing import Target
+from antiphon.engine.runtime import Releases
 from antiphon.engine.services import Prepared, Services, make_describe
 from antiphon.engine.tracing import RunTrace
 from antiphon.engine.turns import SaveTurn
@@ -101,7 +102,7 @@ class Run:
         """Headers about the limits of the client, for its response."""
         self._services = services
         self._admit = admit or services.accounting.admit
-        self._held = ExitStack()
+        self._held = Releases()
         """Releases what the run has acquired, and what it was given to hold."""
         self._trace = services.new_trace(prepared)
         self._attempts = Attempts(services, prepared, self._trace)
@@ -123,7 +124,7 @@ class Run:
     def hold(self, resource: AbstractContextManager[object]) -> None:
         """Enter a context that is left when the run is left, or cannot be entered, or is discarded;
         the last one first. It may be held before the run is entered, and while it runs."""
-        self._held.enter_context(resource)
+        self._held.enter(resource)
 
     def discard(self) -> None:
         """Release what a run holds that will not be entered. Nothing happens to any other."""
@@ -135,14 +136,14 @@ class Run:
         caller = self.prepared.caller
         self.state = State.OPENING
         try:
-            held.callback(self._services.active.discard, self)
+            held.add(partial(self._services.active.discard, self))
             self._services.active.add(self)
             self._trace.start_clock()
             self.limit_headers = await self._admit(caller.client, caller.request_id)
-            held.callback(self._trace.abort)
+            held.add(self._trace.abort)
             self._trace.begin(self.prepared.skipped, software=caller.profile.software)
             self._attempts.acquire(held)
-            held.callback(self._calls.close)
+            held.add(self._calls.close)
             self._output.open()
             if self._attempts.chosen.target is not self.prepared.targets[0]:
                 self._restart(self._attempts.plan)
@@ -154,8 +155,10 @@ class Run:
     async def __aexit__(self, *exception: object) -> None:
         self.state = State.ENDED
         try:
-            with self._held:
+            try:
                 self._output.close(self._translation)
+            finally:
+                self._held.close()
         except Exception as error:  # the response is over: only the log can report it
             self._output.log.report_bug(error, self._translation)
         finally:
@@ -298,7 +301,8 @@ class Run:
         wrong is an `UpstreamError`."""
         attempts = self._attempts
         try:
-            return await attempts.interruptible(limit_s, step)
+            with attempts.limit_time(limit_s):
+                return await step()
         except TimeoutError as error:
             fault = attempts.stopped or timeout_fault(limit)
             raise self._output.opening_failed(fault) from error

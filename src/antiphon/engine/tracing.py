@@ -17,12 +17,7 @@ from antiphon.core.plan.plan import Outbound
 from antiphon.core.response import ResponseUsage
 from antiphon.engine.accounting import DOLLAR, Accounting, TraceHeaders, compute_cost
 from antiphon.engine.fault_report import FaultReport
-from antiphon.engine.report import (
-    AttemptReport,
-    RunReport,
-    ServerCallReport,
-    find_serving_attempt,
-)
+from antiphon.engine.report import AttemptReport, RunReport, ServerCallReport
 from antiphon.engine.routing import Target
 from antiphon.engine.runtime import Runtime
 from antiphon.stages.trace import ClientFormat, Payloads, PayloadTraceStage, TraceStage
@@ -97,9 +92,21 @@ class _RunProgress:
 
     def __init__(self) -> None:
         self.attempts: list[AttemptReport] = []
+        self.served_by: AttemptReport | None = None
+        """The last attempt that had output; without one, the last that failed."""
+        self.first_output_ms: float | None = None
         self.rounds = [0.0]
         """When each round began."""
         self.server_calls: list[ServerCallReport] = []
+
+    def add(self, attempt: AttemptReport) -> None:
+        self.attempts.append(attempt)
+        if attempt.fault_type is None:
+            self.served_by = attempt
+            if self.first_output_ms is None:
+                self.first_output_ms = attempt.at_ms
+        elif self.first_output_ms is None:
+            self.served_by = attempt
 
 
 class RunTrace:
@@ -124,23 +131,20 @@ class RunTrace:
         self._load_ms = load_ms
         self._stopwatch = Stopwatch(clock)
         self._began_ms = 0
-        keep = tracer.keeps_payloads
-        elapsed_ms = self._stopwatch.elapsed_ms
-        self.payloads = Payloads(elapsed_ms) if keep else None
+        self.elapsed_ms = self._stopwatch.elapsed_ms
+        """Returns the time since the run began."""
+        self.payloads: Payloads | None = None
         """None: the trace keeps none."""
-        self.transformed = (
-            PayloadTraceStage(elapsed_ms, is_streamed=facts["stream"], client=client)
-            if keep
-            else TraceStage()
-        )
+        self.transformed = TraceStage()
+        if tracer.store is not None and tracer.store.keeps_payloads:
+            self.payloads = Payloads(self.elapsed_ms)
+            self.transformed = PayloadTraceStage(
+                self.elapsed_ms, is_streamed=facts["stream"], client=client
+            )
         self._progress = _RunProgress()
         new_context = self._accounting.new_context
         self.context = None if new_context is None else new_context(headers)
         self._has_ended = False
-
-    def elapsed_ms(self) -> float:
-        """Return the time since the run began."""
-        return self._stopwatch.elapsed_ms()
 
     def start_clock(self) -> None:
         """The run begins now."""
@@ -150,37 +154,45 @@ class RunTrace:
     def begin(self, skipped: Iterable[tuple[Target, str]] = (), *, software: str = "") -> None:
         """Record the request, and targets that cannot serve it; `finish` or `abort` must follow.
         `software` is the name and version of the client's software."""
-        facts = {"software": software, **self.facts}
-        self._tracer.record(TraceRequest(received_at_ms=self._began_ms, **facts))
+        facts = self.facts
+        self._tracer.record(
+            TraceRequest(
+                request_id=facts["request_id"],
+                response_id=facts["response_id"],
+                received_at_ms=self._began_ms,
+                client=facts["client"],
+                software=software,
+                format=facts["format"],
+                model=facts["model"],
+                provider=facts["provider"],
+                provider_model=facts["provider_model"],
+                stream=facts["stream"],
+                session=facts["session"],
+            )
+        )
         for target, reason in skipped:
             self.skip_target(target, reason)
 
+    @property
+    def round(self) -> int:
+        """The number of the round, from 0."""
+        return len(self._progress.rounds) - 1
+
     def attempt(self, attempt: AttemptReport) -> None:
         """Record an attempt that failed, or whose output has begun."""
-        span_id = 0 if self.context is None else self.context.end_attempt()
-        report = structs.replace(
-            attempt, at_ms=self.elapsed_ms(), round=len(self._progress.rounds) - 1, span_id=span_id
+        if self.context is not None:
+            attempt = structs.replace(attempt, span_id=self.context.end_attempt())
+        self._progress.add(attempt)
+        row = TraceAttempt(
+            request_id=self.facts["request_id"],
+            number=attempt.number,
+            provider=attempt.provider,
+            model=attempt.model,
+            key_name=attempt.key_name,
+            status=attempt.status,
+            latency_ms=attempt.latency_ms,
         )
-        self._progress.attempts.append(report)
-        self._tracer.record(
-            TraceAttempt(
-                request_id=self.facts["request_id"],
-                number=report.number,
-                provider=report.provider,
-                model=report.model,
-                key_name=report.key_name,
-                status=report.status,
-                fault_type=report.fault_type,
-                fault_code=report.fault_code,
-                reason=report.reason,
-                upstream_type=report.words.type,
-                upstream_code=report.words.code,
-                upstream_param=report.words.param,
-                upstream_request_id=report.words.request_id,
-                upstream_body=report.words.body,
-                latency_ms=report.latency_ms,
-            )
-        )
+        self._tracer.record(row if attempt.fault_type is None else _add_fault(row, attempt))
 
     def record_outbound(self, outbound: Outbound) -> Outbound:
         """Record the request of the next attempt; return it with the ids that it has in a
@@ -342,8 +354,8 @@ class RunTrace:
 
     def _report(self, status: str, usage: ResponseUsage | None, end: RunEnd) -> RunReport:
         facts = self.facts
-        served = find_serving_attempt(self._progress.attempts)
-        successes = (each.at_ms for each in self._progress.attempts if each.fault_type is None)
+        progress = self._progress
+        served = progress.served_by
         return RunReport(
             request_id=facts["request_id"],
             received_at_ms=self._began_ms,
@@ -357,19 +369,36 @@ class RunTrace:
             diagnostics=end.diagnostics,
             usage=usage,
             cost=compute_cost(served.price if served else None, usage),
-            first_event_ms=next(successes, None),
+            first_event_ms=progress.first_output_ms,
             response_id=facts["response_id"],
             requested_model=facts["model"],
             duration_ms=self.elapsed_ms(),
             events=self.transformed.event_count,
-            attempts=self._progress.attempts,
-            rounds=self._progress.rounds,
-            server_calls=self._progress.server_calls,
+            attempts=progress.attempts,
+            served_by=served,
+            rounds=progress.rounds,
+            server_calls=progress.server_calls,
             upstream_latency_ms=end.upstream_latency_ms,
             load_ms=self._load_ms,
             save_ms=end.save_ms,
             context=self.context,
         )
+
+
+def _add_fault(row: TraceAttempt, attempt: AttemptReport) -> TraceAttempt:
+    """Return the row of an attempt with why it failed."""
+    words = attempt.words
+    return structs.replace(
+        row,
+        fault_type=attempt.fault_type,
+        fault_code=attempt.fault_code,
+        reason=attempt.reason,
+        upstream_type=words.type,
+        upstream_code=words.code,
+        upstream_param=words.param,
+        upstream_request_id=words.request_id,
+        upstream_body=words.body,
+    )
 
 
 def open_tracer(config: TraceConfig, data: Path, runtime: Runtime, redactor: Redactor) -> Tracer:

@@ -83,9 +83,12 @@ class LogStage(Stage):
         if isinstance(ending, TERMINAL_EVENTS) and ending.response.status != "cancelled":
             self._ended = True
             level = "warning" if ending.response.status == "failed" else "info"
-            outcome = _outcome(ending.response, batch)
-            cost = {"cost_usd": self._cost_usd(ending.response.usage)}
-            facts = {**batch.facts, **outcome, **cost, **self._figures(batch)}
+            facts = {
+                **batch.facts,
+                **_outcome(ending.response, batch),
+                "cost_usd": self._cost_usd(ending.response.usage),
+                **self._figures(batch),
+            }
             self._emit(Entry("response.finished", level, facts))
         return batch
 
