@@ -236,9 +236,12 @@ class _HTTPAnswer(ABC):
             pieces.append(piece)
             size += len(piece)
             if size > self._max_body_bytes:
-                error = ResponseTooLarge("body_bytes", self._max_body_bytes)
-                raise UpstreamError(protocol_fault(error.message, FaultKind.RESPONSE_TOO_LARGE))
+                raise self._too_large()
         return b"".join(pieces)
+
+    def _too_large(self) -> UpstreamError:
+        error = ResponseTooLarge("body_bytes", self._max_body_bytes)
+        return UpstreamError(protocol_fault(error.message, FaultKind.RESPONSE_TOO_LARGE))
 
     def _connection_error(self, error: Exception) -> UpstreamError:
         """Map an error; a connection that broke after the first chunk is a stream that was cut."""
@@ -269,6 +272,14 @@ class _PlainAnswer(_HTTPAnswer):
             raise self._connection_error(error) from _without_frames(error)
         self._chunks += 1
         return chunk
+
+    async def read(self) -> bytes:
+        body = self._response.take_whole()
+        if body is None:
+            return await super().read()
+        if len(body) > self._max_body_bytes:
+            raise self._too_large()
+        return body
 
     def close(self) -> None:
         self._response.close()

@@ -54,7 +54,7 @@ from antiphon.core.response import IncompleteDetails, Response, ResponseError
 from antiphon.core.stream.blocks import ReasoningBlock, RefusalBlock, Seal, SearchBlock, TextBlock
 from antiphon.core.stream.call_block import CallBlock
 from antiphon.core.stream.compaction_item import seal_compaction
-from antiphon.core.stream.finish import CANCELLED, Outcome, map_finish_reason
+from antiphon.core.stream.finish import CANCELLED, COMPLETED, Outcome, map_finish_reason
 from antiphon.core.stream.numbered_ids import number_ids
 from antiphon.core.stream.phase import Phase, delta_error, transition_error
 from antiphon.core.stream.raw_block import RawBlock
@@ -198,6 +198,18 @@ class ResponseMachine:
             block.annotate(waiting.annotation)
         self._annotations.clear()
         return self._add_block(block)
+
+    def complete_text(self, text: Text, usage: Usage, finish: Finish) -> list[Event]:
+        """Complete a response that has just started with a text that is all of it, and that has
+        ended well: the events are those of `text`, `usage`, `defer_finish` and `finish`, which
+        would ask what else is open."""
+        self._expect_output("text")
+        self._usage_counter.feed(usage)
+        self.pending_finish = finish
+        block = TextBlock(self._new_id(TextBlock.prefix))
+        block.append(text.text, text.logprobs)
+        self._sequencer.enqueue(block)
+        return [*self._sequencer.pass_whole(), self._end(COMPLETED, "")]
 
     def complete_answer(self) -> list[Event]:
         """Add a message without text if there is nothing but reasoning."""

@@ -492,10 +492,7 @@ class DeltaPath:
             return False
         self.has_output = True
         events += machine.start(found[Start].model)
-        events += machine.text(text.text, text.logprobs)
-        machine.usage(found[Usage])
-        machine.defer_finish(finish.reason, finish.stop_sequence)
-        events += machine.finish()
+        events += machine.complete_text(text, found[Usage], finish)
         return True
 
     def follow(self, delta: Delta | None) -> None:

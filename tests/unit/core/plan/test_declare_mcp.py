@@ -227,6 +227,14 @@ def test_a_provider_of_the_clients_format_gets_the_clients_own_servers() -> None
     assert (found.native_tools, found.diagnostics) == ((), ())
 
 
+def test_other_tools_need_no_approvals_of_the_history() -> None:
+    function = {"type": "function", "name": "now", "parameters": {}}
+    call = {"type": "function_call", "call_id": "c", "name": "now", "arguments": "{}"}
+    output = {"type": "function_call_output", "call_id": "c", "output": "12:00"}
+    found = plan(call, output, tools=(function,))
+    assert (found.mcp, declared(found)) == (None, ["now"])
+
+
 def test_servers_of_another_format_are_called_for_any_other_provider() -> None:
     assert mcp_of(plan(tools=(OWN,))).needs_opening
 

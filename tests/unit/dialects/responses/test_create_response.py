@@ -196,6 +196,27 @@ def report(used: UsedSettings, **fields: Any) -> Document:
     return document
 
 
+def test_responses_of_the_same_settings_differ_in_everything_else() -> None:
+    used = UsedSettings(parameters={"temperature": 0.3})
+    made = [
+        report(used, model="a", metadata={"n": "1"}, instructions="Be brief."),
+        report(used, model="b"),
+        report(used, model="c", reasoning={"summary": "auto"}),
+        report(used, model="d", tools=[{"type": "function", "name": "f"}]),
+    ]
+    assert [each["temperature"] for each in made] == [0.3] * 4
+    assert [each["model"] for each in made] == ["a", "b", "c", "d"]
+    assert [each["metadata"] for each in made] == [{"n": "1"}, {}, {}, {}]
+    assert [each["instructions"] for each in made] == ["Be brief.", None, None, None]
+    assert [each["reasoning"]["summary"] for each in made] == [None, None, "auto", None]
+    assert [len(each["tools"]) for each in made] == [0, 0, 0, 1]
+
+
+def test_settings_are_kept_apart_however_many_there_are() -> None:
+    made = [UsedSettings(parameters={"top_p": number / 1000}) for number in range(300)]
+    assert [report(used)["top_p"] for used in made] == [number / 1000 for number in range(300)]
+
+
 def test_a_setting_that_is_not_used_has_the_default_of_the_api() -> None:
     document = report(UsedSettings(), temperature=0.3, truncation="auto", service_tier="flex")
     assert (document["temperature"], document["truncation"]) == (1.0, "disabled")
