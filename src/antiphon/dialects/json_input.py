@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from antiphon.core.deltas import Delta, Extra, Failure
-from antiphon.core.faults.body import TEXT_LIMIT
+from antiphon.core.faults.body import TEXT_LIMIT, holds_document
 from antiphon.core.faults.classify import classify, classify_document
 from antiphon.core.faults.fault import FaultType, ProviderFault, protocol_fault
 from antiphon.core.stream.source import StreamDecoder
@@ -104,19 +104,11 @@ def fail_unreadable(body: bytes) -> Failure:
 
     Words in damaged JSON may be output of the model, so that they say nothing about the cause.
     """
-    if b"{" not in body or _is_document(body):
+    if b"{" not in body or holds_document(body):
         return Failure(classify(200, {}, body))
     fault = protocol_fault("The provider sent a body that could not be decoded as JSON.")
     original = body[:TEXT_LIMIT].decode("utf-8", "replace")
     return Failure(msgspec.structs.replace(fault, original=original))
-
-
-def _is_document(body: bytes) -> bool:
-    try:
-        decode_lenient(_decode_document, body)
-    except UNREADABLE:
-        return False
-    return True
 
 
 def _split_frames(body: bytes) -> list[Frame]:

@@ -136,7 +136,7 @@ def test_words_in_a_damaged_response_are_not_taken_for_its_cause(
     decode: Callable[[bytes], list[Delta]],
 ) -> None:
     words = b'{"thoughtSignature": "x", "encrypted_content": "y", "text": "rate limit, overloaded"'
-    for body in (words, b"\xff\x00" + words + b"}", b"data: " + words + b"}\n\n"):
+    for body in (words, b"\xff\x00" + words + b"}", b"data: " + words + b"\n\n"):
         [failure] = decode(body)
         assert isinstance(failure, Failure)
         assert (failure.fault.code, failure.fault.retryable) == ("invalid_chunk", True)
@@ -147,5 +147,6 @@ def test_an_unreadable_body_is_kept_for_the_log() -> None:
 
 
 def test_a_document_of_another_shape_and_plain_text_are_searched_for_a_cause() -> None:
-    for body in (b"overloaded", b'{"error": {"message": "overloaded"}}'):
+    error = b'{"error": {"message": "overloaded"}}'
+    for body in (b"overloaded", error, b"data: " + error + b"\n\n"):
         assert fail_unreadable(body).fault.type == "provider_overloaded"

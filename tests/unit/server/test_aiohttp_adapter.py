@@ -151,6 +151,23 @@ async def exchange_twice(port: int, path: bytes) -> bytes:
     return received
 
 
+@pytest.mark.parametrize("config", [echo_config(commit_after_s=0.01)])
+async def test_a_large_event_is_sent_in_pieces_of_the_write_buffer(served: Served) -> None:
+    """Else a client that stops reading would have a second copy of the whole event in memory."""
+    text = ("word" * 1000 + " ") * 50
+    body = json.dumps({"model": "echo/echo", "input": text, "stream": True}).encode()
+    reader, writer = await asyncio.open_connection("127.0.0.1", served.server.port)
+    writer.write(head_for(body) + body)
+    await reader.readuntil(b"\r\n\r\n")
+    pieces: list[bytes] = []
+    while size := int(await reader.readline(), 16):
+        pieces.append((await reader.readexactly(size + 2))[:-2])
+    writer.close()
+    assert max(map(len, pieces[1:])) == 64 * 1024
+    last = b"".join(pieces).split(b"event: response.completed\ndata: ")[1].split(b"\n")[0]
+    assert text.strip() in json.loads(last)["response"]["output_text"]
+
+
 async def test_a_body_beyond_the_limit_is_a_413_packed_or_not(served: Served) -> None:
     large = json.dumps({"model": "echo/echo", "input": "x" * LIMIT}).encode()
     plain = await served.send(large)
