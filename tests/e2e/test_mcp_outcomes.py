@@ -226,13 +226,14 @@ LIMITS: Document = {
     "max_list_bytes": 100_000,
 }
 _LENGTH = 200_000_000
+_BLOCK = b" " * 100_000
 
 
 def flood(head: bytes = b"") -> Iterator[bytes]:
     """200 MB."""
     yield head
-    for _ in range(_LENGTH // 100_000):
-        yield b" " * 100_000
+    for _ in range(_LENGTH // len(_BLOCK)):
+        yield _BLOCK
 
 
 def raw_flood() -> Iterator[bytes]:

@@ -12,7 +12,7 @@ import pytest
 
 import antiphon
 from antiphon.cli.main import main
-from antiphon.core.mcp.values import McpProblem, McpResult, McpTool, McpToolList
+from antiphon.core.mcp.values import McpImage, McpProblem, McpResult, McpTool, McpToolList
 from tests.support.corpus import ABSENT, root
 from tests.support.gateways import events_of
 from tests.support.mcp.value_servers import DOWN, ValueServers, use_servers, weather_server
@@ -21,6 +21,7 @@ from tests.support.rounds import (
     reasoning_delta,
     round_script,
     rounds_gateway,
+    streamed_and_whole,
     text_delta,
 )
 from tests.support.upstream import Script
@@ -138,6 +139,7 @@ SKY: Document = {
     "require_approval": "never",
 }
 ULM = '{"city": "Ulm"}'
+PIXEL = McpImage(media_type="image/png", data="AA==")
 GONE = McpProblem(type="http_error", message="HTTP 503", code=503)
 
 
@@ -188,17 +190,67 @@ async def test_a_call_that_fails_has_the_order_of_one_that_does_not(tmp_path: Pa
 # --- what a trace gives of a response whose calls the gateway made --------------------------------
 
 
-async def test_the_trace_gives_the_events_that_the_client_received(
+THOUGHT = reasoning_delta("Hm.")
+ONE = round_script(THOUGHT, call_delta(("call_1", "sky__weather", ULM)))
+TWO = round_script(
+    call_delta(("a", "sky__weather", ULM), ("b", "sky__weather", '{"city": "Bonn"}'))
+)
+BAD = round_script(call_delta(("call_1", "sky__weather", "[1]")))
+DONE = round_script(THOUGHT, text_delta("Done."))
+RESPONSES: dict[str, tuple[list[Script], McpResult, Document]] = {
+    "call": ([ONE, DONE], McpResult(text="Sunny."), {}),
+    "image": ([ONE, DONE], McpResult(text="Sunny.", images=(PIXEL,)), {}),
+    "several rounds": ([ONE, TWO, DONE], McpResult(text="Sunny."), {}),
+    "error of a tool": ([ONE, DONE], McpResult(text="No such city.", is_error=True), {}),
+    "error of a server": ([ONE, DONE], McpResult(problem=GONE), {}),
+    "arguments that are none": ([BAD, DONE], McpResult(), {}),
+    "approval requested": ([ONE], McpResult(), {"require_approval": "always"}),
+    "no call": ([DONE], McpResult(), {}),
+}
+
+
+def replay_trace(
+    directory: Path, trace: Path, id: str, capsys: pytest.CaptureFixture[str]
+) -> tuple[list[Document], str]:
+    """What `antiphon trace replay` prints, and what it notes."""
+    config = directory / "antiphon.toml"
+    config.write_text(f'[trace]\npath = "{trace}"\n')
+    assert main(["trace", "replay", id, "--config", str(config)]) == 0
+    printed = capsys.readouterr()
+    return [json.loads(line) for line in printed.out.splitlines()], printed.err
+
+
+@streamed_and_whole
+@pytest.mark.parametrize("kind", RESPONSES)
+async def test_a_traced_response_with_calls_is_made_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str, stream: bool
+) -> None:
+    rounds, result, fields = RESPONSES[kind]
+    async with rounds_gateway(tmp_path, *rounds, payloads=True) as setup:
+        servers = weather_server()
+        servers.tools["sky", "weather"] = partial(give, result)
+        use_servers(setup.gateway.engine, servers)
+        seen = await setup.post_request(stream=stream, tools=[{**SKY, **fields}])
+    made, note = replay_trace(tmp_path, setup.trace, seen.response["id"], capsys)
+    assert note == ""
+    if stream:
+        assert order(made) == order(seen.events)
+    assert without_ids(made[-1]["response"]) == without_ids(seen.response)
+    assert made[-1]["response"]["id"] != seen.response["id"]  # it was made again
+
+
+async def test_a_traced_list_that_failed_is_made_again(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    asked = round_script(reasoning_delta("Hm."), call_delta(("call_1", "sky__weather", ULM)))
-    answer = round_script(text_delta("Done."))
-    async with rounds_gateway(tmp_path, asked, answer, payloads=True) as setup:
-        use_servers(setup.gateway.engine, weather_server())
+    async with rounds_gateway(tmp_path, payloads=True) as setup:
+        use_servers(setup.gateway.engine, ValueServers(sky=McpToolList(problem=DOWN)))
         seen = await setup.post_request(stream=True, tools=[SKY])
-    config = tmp_path / "antiphon.toml"
-    config.write_text(f'[trace]\npath = "{setup.trace}"\n')
-    assert main(["trace", "replay", seen.response["id"], "--config", str(config)]) == 0
-    printed = capsys.readouterr()
-    assert [json.loads(line) for line in printed.out.splitlines()] == seen.events
-    assert "called MCP servers for this response, which a replay does not do" in printed.err
+    made, _ = replay_trace(tmp_path, setup.trace, seen.response["id"], capsys)
+    assert order(made) == order(seen.events)
+
+
+def without_ids(value: Any) -> Any:
+    different = {*_DIFFERENT, "created_at", "completed_at", "encrypted_content"}
+    if isinstance(value, dict):
+        return {name: without_ids(each) for name, each in value.items() if name not in different}
+    return [without_ids(each) for each in value] if isinstance(value, list) else value

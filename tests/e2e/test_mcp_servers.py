@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from antiphon.config import McpConfig, McpServerConfig
+from antiphon.cli.main import main
+from antiphon.config import McpConfig, McpServerConfig, TraceConfig
 from tests.support.mcp.server_gateway import (
     ASKING,
     BOTH,
@@ -69,6 +70,24 @@ async def test_an_approved_call_of_a_real_server(
         assert setup.problems() == []
     assert item_types(later.response) == ["mcp_call", "message"]
     assert later.response["output"][0]["output"] == "Hello Ada"
+
+
+@every_dialect
+async def test_a_traced_response_is_made_again(
+    tmp_path: Path, server: ToolsServer, kind: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trace = TraceConfig(path=str(tmp_path / "trace.db"), payloads=True)
+    turns = {kind: [BOTH, GREET, DONE]}
+    async with server_gateway(tmp_path, server.url, turns, trace=trace) as setup:
+        answer = await setup.post(kind)
+    config = tmp_path / "antiphon.toml"
+    config.write_text(f'[trace]\npath = "{trace.path}"\n')
+    assert main(["trace", "replay", answer.response["id"], "--config", str(config)]) == 0
+    printed = capsys.readouterr()
+    assert printed.err == ""
+    made = [json.loads(line) for line in printed.out.splitlines()]
+    assert [event["type"] for event in made] == [event["type"] for event in answer.events]
+    assert made[-1]["response"]["id"] != answer.response["id"]
 
 
 async def test_another_provider_goes_on_with_the_calls(tmp_path: Path, server: ToolsServer) -> None:

@@ -24,7 +24,8 @@ CHECK_ONLY: Mapping[str, str] = {
         e2e/test_keep_alive.py e2e/test_rounds_ending.py e2e/test_spans.py
         e2e/test_upstream_timers.py unit/server/workers/test_supervisor.py
         e2e/test_mcp_real_servers.py unit/mcp/test_public_servers.py unit/mcp/test_secrets.py
-        unit/mcp/test_session.py unit/mcp/test_sessions.py
+        unit/mcp/test_session.py unit/mcp/test_sessions.py e2e/test_mcp_outcomes.py
+        e2e/test_mcp_run_end.py e2e/test_mcp_attacks.py e2e/test_mcp_hostile_text.py
     """,
     "put a load on the gateway or let everything fail once": """
         simulation e2e/test_disk_faults.py e2e/test_garbage.py e2e/test_many_streams.py

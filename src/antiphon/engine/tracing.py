@@ -295,12 +295,19 @@ class RunTrace:
         self._record_stream("outbound", payloads.outbound.blob, payloads.outbound.offsets)
         for number, recorded in payloads.failed.items():
             self._record_stream("raw", *recorded, attempt=number)
-        self._record_stream("raw", payloads.raw.blob, payloads.raw.offsets)
+        raw = payloads.raw
+        self._record_stream("raw", raw.blob, raw.offsets, rounds=raw.kept)
         self._record_stream("transformed", *self.transformed.encode())
         self._record_stream("client", *self.transformed.render())
 
     def _record_stream(
-        self, kind: Any, blob: bytes, offsets: Sequence[tuple[int, float]], *, attempt: int = 0
+        self,
+        kind: Any,
+        blob: bytes,
+        offsets: Sequence[tuple[int, float]],
+        *,
+        attempt: int = 0,
+        rounds: Sequence[int] = (),
     ) -> None:
         if blob:
             times = [(offset, self._began_ms + round(at_ms)) for offset, at_ms in offsets]
@@ -311,6 +318,7 @@ class RunTrace:
                     attempt=attempt,
                     blob=blob,
                     offsets=times,
+                    rounds=rounds,
                 )
             )
 

@@ -74,6 +74,8 @@ class TraceStream(_RequestRow, frozen=True, kw_only=True, tag="stream"):
     """The number of the attempt that failed and sent this; 0: of those that the response is of."""
     blob: bytes = b""
     offsets: Sequence[tuple[int, int]] = ()
+    rounds: Sequence[int] = ()
+    """How many chunks there are before each of the later rounds."""
     size: int = 0
     """Bytes of the whole stream; the blob may hold fewer. Set by the trace, as the next two."""
     chunks: int = 0

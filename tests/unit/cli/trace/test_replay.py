@@ -74,5 +74,5 @@ def test_a_replay_says_that_calls_of_mcp_servers_are_missing(
     write_rows(trace_at(path, payloads=True), called)
     assert main(["trace", "replay", ID]) == 0
     printed = capsys.readouterr()
-    assert "which a replay does not do: these events are not those" in printed.err
+    assert "what they returned is not in the trace" in printed.err
     assert "custom_tool_call" in printed.out
