@@ -366,12 +366,26 @@ async def test_anthropic_gets_the_request_as_it_was_sent(
             tools=[own, toolset],
             betas=[CURRENT, "other-2026"],
         )
+        assert client.setup.problems() == []
         [request] = client.setup.upstreams["anthropic"].requests
     assert types(message) == ["text"]
     assert request.body["mcp_servers"] == servers
     assert request.body["tools"] == [own, toolset]
     assert request.headers["anthropic-beta"] == f"{CURRENT},other-2026"
     assert len(server.requests) == before
+
+
+async def test_anthropic_gets_a_choice_among_the_tools_of_servers(
+    tmp_path: Path, server: ToolsServer
+) -> None:
+    choice = {"type": "any"}
+    async with messages_gateway(tmp_path, server.url, {"anthropic": [DONE]}) as client:
+        await client.send(kind="anthropic", tools=[], tool_choice=choice, betas=[OLDER])
+        assert client.setup.problems() == []
+        [body] = client.bodies("anthropic")
+    assert body["tool_choice"] == choice
+    assert "tools" not in body
+    assert body["mcp_servers"] == [server_of(server.url)]
 
 
 SECRET = "canary-credential-77ab"

@@ -107,6 +107,14 @@ def _tool_of_server(server: Document) -> Document | None:
     return tool
 
 
+def is_declared_apart(tool: Mapping[str, Any]) -> bool:
+    """Whether a tool is a server of this form: no tool of this format, but one of `mcp_servers`."""
+    match tool:
+        case {"type": "mcp", "extra": {"members": {} as members}}:
+            return "type" not in members
+    return False
+
+
 # --- toolsets -------------------------------------------------------------------------------------
 
 

@@ -215,9 +215,11 @@ OWN: Document = {**server(), "extra": {"format": "messages", "members": {"name":
 
 
 def test_a_provider_of_the_clients_format_gets_the_clients_own_servers() -> None:
-    found = plan(tools=(OWN,), capabilities=Capabilities(client_blocks="messages"))
+    same = Capabilities(client_blocks="messages")
+    found = plan(tools=(OWN,), capabilities=same, tool_choice="required")
     assert found.mcp is None
-    assert (found.native_tools, found.diagnostics) == ((), ())
+    assert (found.native_tools, found.diagnostics) == ((OWN,), ())
+    assert found.tool_choice == ToolChoice("required")
 
 
 def test_servers_of_another_format_are_called_for_any_other_provider() -> None:
