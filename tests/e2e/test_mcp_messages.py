@@ -338,8 +338,9 @@ async def test_both_forms_at_once_are_refused(tmp_path: Path, server: ToolsServe
 async def test_a_server_that_is_not_allowed_is_refused(tmp_path: Path, server: ToolsServer) -> None:
     other = [server_of("https://elsewhere.example/mcp")]
     async with messages_gateway(tmp_path, server.url, {"chat": []}) as client:
-        with pytest.raises(anthropic.BadRequestError, match="MCP server 'tests' cannot be called"):
+        with pytest.raises(anthropic.BadRequestError, match=r"mcp_servers\.0\.url") as caught:
             await client.send(mcp_servers=other)
+    assert "MCP server 'tests' cannot be called" in caught.value.message
 
 
 # --- a provider of the same format ----------------------------------------------------------------

@@ -209,6 +209,10 @@ def test_a_server_that_the_operator_does_not_allow_is_refused() -> None:
     with pytest.raises(InvalidRequest) as error:
         plan(tools=(server("refused", server_url="https://a.example"),))
     assert error.value.param == "tools[0].server_url"
+    more = {"url_at": "mcp_servers.0.url"}
+    with pytest.raises(InvalidRequest) as error:
+        plan(tools=(server("refused", server_url="https://a.example", toolset=more),))
+    assert error.value.param == "mcp_servers.0.url"
 
 
 OWN: Document = {**server(), "extra": {"format": "messages", "members": {"name": "sky"}}}
