@@ -143,7 +143,7 @@ def test_servers_of_a_request_stand_beside_the_tools_of_the_thread() -> None:
 
 def test_a_toolset_of_the_thread_has_the_connection_of_the_request() -> None:
     toolset = server(is_toolset=True, toolset={"disabled": ["read"], "url_at": "a"}, server_url="x")
-    connection = {"server_url": "https://a/?key", "authorization": "secret"}
+    connection: Document = {"server_url": "https://a/?key", "authorization": "secret"}
     other = server("other", is_toolset=True, server_url="https://b")
     named = server(**connection, toolset={"url_at": "b"})
     [joined, kept] = inherit_tools((named,), [toolset, other])
