@@ -11,7 +11,7 @@ from typing import Any
 import anthropic
 import pytest
 
-from antiphon.config import McpConfig
+from antiphon.config import McpConfig, TraceConfig
 from tests.support.gateways import Running
 from tests.support.mcp.server_gateway import (
     BOTH,
@@ -19,7 +19,7 @@ from tests.support.mcp.server_gateway import (
     GREET,
     PROVIDERS,
     ServerGateway,
-    server_call,
+    call,
     server_gateway,
 )
 from tests.support.mcp.tools_server import ToolsServer, serve_tools
@@ -84,8 +84,9 @@ async def messages_gateway(
 ) -> AsyncIterator[MessagesClient]:
     """A gateway that allows the server, and a client that declares it."""
     mcp = McpConfig(allow=[url])
+    trace = TraceConfig(path=str(tmp_path / "trace.db"), payloads=payloads)
     async with (
-        server_gateway(tmp_path, url, turns, mcp, payloads=payloads) as setup,
+        server_gateway(tmp_path, url, turns, mcp, trace) as setup,
         anthropic_client(setup.gateway) as client,
     ):
         yield MessagesClient(setup, client, url)
@@ -180,7 +181,7 @@ async def test_the_events_of_a_call_are_those_of_the_api(
 async def test_the_error_of_a_tool_is_the_error_of_its_result(
     tmp_path: Path, server: ToolsServer
 ) -> None:
-    turns = {"chat": [Turn(1, calls=(server_call("broken"),)), DONE]}
+    turns = {"chat": [Turn(1, calls=(call("broken"),)), DONE]}
     async with messages_gateway(tmp_path, server.url, turns) as client:
         message = await client.send()
     assert message.content[1].is_error
