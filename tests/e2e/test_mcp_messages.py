@@ -11,7 +11,7 @@ from typing import Any
 import anthropic
 import pytest
 
-from antiphon.config import McpConfig
+from antiphon.config import McpConfig, TraceConfig
 from tests.support.gateways import Running
 from tests.support.mcp.server_gateway import (
     BOTH,
@@ -19,7 +19,7 @@ from tests.support.mcp.server_gateway import (
     GREET,
     PROVIDERS,
     ServerGateway,
-    server_call,
+    call,
     server_gateway,
 )
 from tests.support.mcp.tools_server import ToolsServer, serve_tools
@@ -84,8 +84,9 @@ async def messages_gateway(
 ) -> AsyncIterator[MessagesClient]:
     """A gateway that allows the server, and a client that declares it."""
     mcp = McpConfig(allow=[url])
+    trace = TraceConfig(path=str(tmp_path / "trace.db"), payloads=payloads)
     async with (
-        server_gateway(tmp_path, url, turns, mcp, payloads=payloads) as setup,
+        server_gateway(tmp_path, url, turns, mcp, trace) as setup,
         anthropic_client(setup.gateway) as client,
     ):
         yield MessagesClient(setup, client, url)
@@ -180,7 +181,7 @@ async def test_the_events_of_a_call_are_those_of_the_api(
 async def test_the_error_of_a_tool_is_the_error_of_its_result(
     tmp_path: Path, server: ToolsServer
 ) -> None:
-    turns = {"chat": [Turn(1, calls=(server_call("broken"),)), DONE]}
+    turns = {"chat": [Turn(1, calls=(call("broken"),)), DONE]}
     async with messages_gateway(tmp_path, server.url, turns) as client:
         message = await client.send()
     assert message.content[1].is_error
@@ -338,8 +339,9 @@ async def test_both_forms_at_once_are_refused(tmp_path: Path, server: ToolsServe
 async def test_a_server_that_is_not_allowed_is_refused(tmp_path: Path, server: ToolsServer) -> None:
     other = [server_of("https://elsewhere.example/mcp")]
     async with messages_gateway(tmp_path, server.url, {"chat": []}) as client:
-        with pytest.raises(anthropic.BadRequestError, match="MCP server 'tests' cannot be called"):
+        with pytest.raises(anthropic.BadRequestError, match=r"mcp_servers\.0\.url") as caught:
             await client.send(mcp_servers=other)
+    assert "MCP server 'tests' cannot be called" in caught.value.message
 
 
 # --- a provider of the same format ----------------------------------------------------------------
@@ -366,12 +368,26 @@ async def test_anthropic_gets_the_request_as_it_was_sent(
             tools=[own, toolset],
             betas=[CURRENT, "other-2026"],
         )
+        assert client.setup.problems() == []
         [request] = client.setup.upstreams["anthropic"].requests
     assert types(message) == ["text"]
     assert request.body["mcp_servers"] == servers
     assert request.body["tools"] == [own, toolset]
     assert request.headers["anthropic-beta"] == f"{CURRENT},other-2026"
     assert len(server.requests) == before
+
+
+async def test_anthropic_gets_a_choice_among_the_tools_of_servers(
+    tmp_path: Path, server: ToolsServer
+) -> None:
+    choice = {"type": "any"}
+    async with messages_gateway(tmp_path, server.url, {"anthropic": [DONE]}) as client:
+        await client.send(kind="anthropic", tools=[], tool_choice=choice, betas=[OLDER])
+        assert client.setup.problems() == []
+        [body] = client.bodies("anthropic")
+    assert body["tool_choice"] == choice
+    assert "tools" not in body
+    assert body["mcp_servers"] == [server_of(server.url)]
 
 
 SECRET = "canary-credential-77ab"

@@ -19,8 +19,8 @@ from tests.support.mcp.server_gateway import (
     GREET,
     TOOL,
     Document,
+    call,
     every_dialect,
-    server_call,
     server_gateway,
 )
 from tests.support.mcp.tools_server import PIXEL, ToolsServer, serve_tools
@@ -109,10 +109,10 @@ async def test_another_provider_goes_on_with_the_calls(tmp_path: Path, server: T
 @pytest.mark.parametrize(
     ("tool", "shown"),
     [
-        (server_call("document"), "inside"),
-        (server_call("picture"), "[image: image/png]"),
-        (server_call("broken"), "There is no such city."),
-        (server_call("nowhere"), "function_call"),
+        (call("document"), "inside"),
+        (call("picture"), "[image: image/png]"),
+        (call("broken"), "There is no such city."),
+        (call("nowhere"), "function_call"),
     ],
     ids=["resource", "image", "error", "unknown"],
 )
@@ -131,7 +131,7 @@ async def test_results_of_every_kind(
 async def test_an_image_reaches_a_model_that_takes_images(
     tmp_path: Path, server: ToolsServer
 ) -> None:
-    turns = [Turn(1, calls=(server_call("picture"),)), DONE]
+    turns = [Turn(1, calls=(call("picture"),)), DONE]
     async with server_gateway(tmp_path, server.url, {"chat": turns}) as setup:
         await setup.post()
         second = setup.upstreams["chat"].requests[1]
@@ -144,7 +144,7 @@ async def test_an_approved_call_shows_the_model_what_a_direct_one_does(
     tmp_path: Path, server: ToolsServer, kind: str, tool: str
 ) -> None:
     """The last message of the request after the call: an image, or a text with the resource."""
-    asked = Turn(1, calls=(server_call(tool),))
+    asked = Turn(1, calls=(call(tool),))
     turns = {kind: [asked, DONE, asked, DONE]}
     async with server_gateway(tmp_path, server.url, turns) as setup:
         await setup.post(kind)
@@ -210,7 +210,7 @@ async def test_the_operator_may_do_without_approval(tmp_path: Path, server: Tool
 
 
 async def test_a_response_that_is_cancelled_cancels_the_call(tmp_path: Path) -> None:
-    waiting = Turn(1, calls=(server_call("wait"),))
+    waiting = Turn(1, calls=(call("wait"),))
     with serve_tools() as slow:
         async with server_gateway(tmp_path, slow.url, {"chat": [waiting]}) as setup:
             body = {"model": "chat/m", "input": "Wait.", "tools": [TOOL], "background": True}

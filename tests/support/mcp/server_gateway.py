@@ -33,12 +33,12 @@ TOOL: Document = {"type": "mcp", "server_label": "tests", "require_approval": "n
 ASKING: Document = {**TOOL, "require_approval": "always"}
 
 
-def server_call(tool: str, **arguments: Any) -> Call:
+def call(tool: str, **arguments: Any) -> Call:
     return Call(f"tests__{tool}", json.dumps(arguments, separators=(",", ":")), "")
 
 
-GREET = Turn(1, thought="Greet her.", calls=(server_call("greet", name="Ada"),))
-BOTH = Turn(1, thought="Two.", calls=(server_call("greet", name="Ada"), server_call("weather")))
+GREET = Turn(1, thought="Greet her.", calls=(call("greet", name="Ada"),))
+BOTH = Turn(1, thought="Two.", calls=(call("greet", name="Ada"), call("weather")))
 DONE = Turn(2, thought="Done.", text="I have greeted her.")
 
 
@@ -68,8 +68,7 @@ async def server_gateway(
     url: str,
     turns: Mapping[str, Sequence[Turn]],
     mcp: McpConfig | None = None,
-    *,
-    payloads: bool = False,
+    trace: TraceConfig | None = None,
 ) -> AsyncIterator[ServerGateway]:
     """A gateway with the server `tests`, and a provider for each dialect that has turns."""
     async with AsyncExitStack() as stack:
@@ -85,7 +84,7 @@ async def server_gateway(
             },
             default_provider=next(iter(upstreams), "echo"),
             mcp=mcp or McpConfig(servers={"tests": McpServerConfig(url=url)}),
-            trace=TraceConfig(path=str(tmp_path / "trace.db"), payloads=payloads),
+            trace=trace or TraceConfig(path=str(tmp_path / "trace.db")),
         )
         gateway = await stack.enter_async_context(running(config))
         yield ServerGateway(gateway, upstreams)

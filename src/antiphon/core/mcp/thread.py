@@ -14,7 +14,7 @@ from antiphon.core.mcp.items import (
     LIST,
     read_list,
 )
-from antiphon.core.mcp.toolset import MCP, ApprovedCall, McpToolset
+from antiphon.core.mcp.toolset import MCP, TOOLSET, ApprovedCall, McpToolset
 from antiphon.core.mcp.values import McpTool
 
 _Items = Sequence[Mapping[str, Any]]
@@ -104,7 +104,9 @@ def _connect(tool: Document, servers: dict[str, Document]) -> Document:
     server = servers.pop(str(tool.get("server_label")), None) if _is_toolset(tool) else None
     if server is None:
         return tool
-    return {**tool, **{name: server[name] for name in _CONNECTION if name in server}}
+    connection = {name: server[name] for name in _CONNECTION if name in server}
+    more = {**mapping(tool.get(TOOLSET)), **mapping(server.get(TOOLSET))}
+    return {**tool, **connection, TOOLSET: more}
 
 
 def _newest_input(items: _Items) -> _Items:

@@ -4,8 +4,8 @@ A server's tools are declared to the provider as functions; each is called by it
 provider, and only the tools that the request allows are offered.
 
 The parser of a client format may add a member `toolset` to the `mcp` tool, for what the API has no
-field for: `disabled` (names), `listed` (the tools of the server), `deferred`, and `off` for a
-server without a tool that may be called.
+field for: `disabled` (names), `listed` (the tools of the server), `deferred`, `off` for a server
+without a tool that may be called, and `url_at`, the path of its URL in the client's request.
 """
 
 from __future__ import annotations
@@ -135,13 +135,14 @@ def is_read_only(tool: McpTool) -> bool:
 
 def read_toolset(tool: Mapping[str, Any], rules: McpRules) -> McpToolset:
     """Read an `mcp` tool whose fields have been validated."""
+    more = mapping(tool.get(TOOLSET))
     server = McpServer(
         label=tool["server_label"],
         url=string(tool.get("server_url")) or "",
+        url_at=string(more.get("url_at")) or "server_url",
         headers=_read_headers(tool),
     )
     default = "always" if rules.requires_approval(server) else "never"
-    more = mapping(tool.get(TOOLSET))
     return McpToolset(
         server=server,
         description=string(tool.get("server_description")) or "",

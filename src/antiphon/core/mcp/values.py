@@ -18,6 +18,8 @@ class McpServer(Struct, frozen=True, kw_only=True):
     """`server_label`: names the server in items and events of this response."""
     url: str = ""
     """`server_url`. Empty: the label is that of a server in the configuration."""
+    url_at: str = "server_url"
+    """Where the client has written the URL, for messages."""
     headers: Mapping[str, str] = {}
     """Headers of the client for this server, `authorization` among them: never stored, logged or
     traced."""

@@ -68,8 +68,9 @@ def _refuse(
 ) -> None:
     """Refuse a server that the operator does not allow, or leave it out."""
     if policy.refuses(MCP):
-        field = "server_url" if toolset.server.url else "server_label"
-        raise InvalidRequest(refusal, param=f"{param}.{field}", code="unsupported_parameter")
+        field = toolset.server.url_at if toolset.server.url else "server_label"
+        at = field if "." in field else f"{param}.{field}"
+        raise InvalidRequest(refusal, param=at, code="unsupported_parameter")
     notes.append(tool_ignored(MCP, param, f"Tool 'mcp' is ignored: {refusal}"))
     registry.hosted.append(
         ToolOffer(type=MCP, name=toolset.label, handling="ignored", document=toolset.document)

@@ -156,11 +156,12 @@ class ToolRegistry:
     def _pass_on(self, tool: JSONObject) -> bool:
         """Whether a provider of the client's own format gets the client's own list of servers, and
         what the client has declared of this one among its tools."""
-        own = read_extra(tool, FormatSupport(client_blocks=self._capabilities.client_blocks))
-        if own is not None and "type" in own:
-            name = tool["server_label"]
-            self.hosted.append(ToolOffer(type=MCP, name=name, handling="native", document=tool))
-        return own is not None
+        support = FormatSupport(client_blocks=self._capabilities.client_blocks)
+        if read_extra(tool, support) is None:
+            return False
+        name = tool["server_label"]
+        self.hosted.append(ToolOffer(type=MCP, name=name, handling="native", document=tool))
+        return True
 
     def _reduce(self, tool: JSONObject, more: JSONObject, param: str) -> bool:
         """Report what a provider that calls a server itself does not take; True: the server is left

@@ -14,14 +14,16 @@ from antiphon.dialects.defaults import DialectDefaults
 from antiphon.dialects.parameters import ParameterFields
 from antiphon.dialects.token_count import read_count_field, select_fields
 
-_COUNTED = frozenset("model messages system tools tool_choice thinking output_config".split())
+_COUNTED = frozenset(
+    "model messages system tools tool_choice mcp_servers thinking output_config".split()
+)
 
 
 class AnthropicDialect(DialectDefaults):
     """Anthropic Messages: SSE frames with a `type`, an answer of content blocks."""
 
     parameter_fields = ParameterFields(
-        essential=frozenset("model messages system stream tools tool_choice".split())
+        essential=frozenset("model messages system stream tools tool_choice mcp_servers".split())
     )
 
     def __init__(self, quirks: AnthropicQuirks = PLAIN, *, keeps_blocks: bool = False) -> None:

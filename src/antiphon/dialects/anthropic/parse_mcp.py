@@ -10,7 +10,7 @@ an `mcp_toolset` among the `tools` names each server, and may have the list of i
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -53,17 +53,28 @@ def add_servers(
     return joined
 
 
-def _read_servers(servers: Any) -> dict[str, Document]:
+class _Server(NamedTuple):
+    """A server of the request, and its path there."""
+
+    document: Document
+    path: str
+
+    @property
+    def name(self) -> str:
+        return str(self.document["name"])
+
+
+def _read_servers(servers: Any) -> dict[str, _Server]:
     """The servers by name, in their order."""
     if not isinstance(servers, list):
         raise invalid(SERVERS, f"Input should be a valid list, not {type_name(servers)}")
-    found: dict[str, Document] = {}
+    found: dict[str, _Server] = {}
     for at, server in enumerate(servers):
         path = f"{SERVERS}.{at}"
         name = _check_server(server, path)
         if name in found:
             raise invalid(f"{path}.name", f"Another server has the name {name!r}. Rename one")
-        found[name] = server
+        found[name] = _Server(server, path)
     return found
 
 
@@ -79,16 +90,17 @@ def _check_server(server: Any, path: str) -> str:
     return name
 
 
-def _canonical(server: Document, members: Document) -> Document:
+def _canonical(server: _Server, members: Document, **more: Any) -> Document:
     """The canonical tool; `members` is what a provider of the same format gets among its tools."""
     tool: Document = {
         "type": "mcp",
-        "server_label": server["name"],
-        "server_url": server["url"],
+        "server_label": server.name,
+        "server_url": server.document["url"],
         "require_approval": "never",
+        "toolset": {"url_at": f"{server.path}.url", **more},
         "extra": {"format": FORMAT, "members": members},
     }
-    if (token := server.get("authorization_token")) is not None:
+    if (token := server.document.get("authorization_token")) is not None:
         tool["authorization"] = token
     return tool
 
@@ -96,12 +108,12 @@ def _canonical(server: Document, members: Document) -> Document:
 # --- the older form -------------------------------------------------------------------------------
 
 
-def _tool_of_server(server: Document) -> Document | None:
+def _tool_of_server(server: _Server) -> Document | None:
     """The tool of a server without a toolset; None: it is switched off."""
-    if not is_switched_on(server):
+    if not is_switched_on(server.document):
         return None
-    settings = mapping(server.get("tool_configuration"))
-    tool = _canonical(server, {"name": server["name"]})
+    settings = mapping(server.document.get("tool_configuration"))
+    tool = _canonical(server, {"name": server.name})
     if (allowed := settings.get("allowed_tools")) is not None:
         tool["allowed_tools"] = allowed
     return tool
@@ -112,11 +124,19 @@ def is_switched_on(server: Document) -> bool:
     return mapping(server.get("tool_configuration")).get("enabled") is not False
 
 
+def is_declared_apart(tool: Mapping[str, Any]) -> bool:
+    """Whether a tool is a server of this form: no tool of this format, but one of `mcp_servers`."""
+    match tool:
+        case {"type": "mcp", "extra": {"members": {} as members}}:
+            return "type" not in members
+    return False
+
+
 # --- toolsets -------------------------------------------------------------------------------------
 
 
 def _join_toolsets(
-    tools: tuple[Document, ...], servers: Mapping[str, Document]
+    tools: tuple[Document, ...], servers: Mapping[str, _Server]
 ) -> tuple[Document, ...]:
     named: set[str] = set()
     joined: list[Document] = []
@@ -126,15 +146,15 @@ def _join_toolsets(
             continue
         toolset, path = tool["extra"]["members"], f"tools.{at}"
         server = _server_of(toolset, servers, path)
-        if server["name"] in named:
-            problem = f"Another {TOOLSET} names the server {server['name']!r}. Join the two"
+        if server.name in named:
+            problem = f"Another {TOOLSET} names the server {server.name!r}. Join the two"
             raise invalid(f"{path}.mcp_server_name", problem)
-        named.add(server["name"])
+        named.add(server.name)
         joined.append(_tool_of_toolset(toolset, server, path))
     return tuple(joined)
 
 
-def _server_of(toolset: Document, servers: Mapping[str, Document], path: str) -> Document:
+def _server_of(toolset: Document, servers: Mapping[str, _Server], path: str) -> _Server:
     check_members(toolset, _TOOLSET, path)
     name = toolset.get("mcp_server_name")
     if name is None:
@@ -145,19 +165,18 @@ def _server_of(toolset: Document, servers: Mapping[str, Document], path: str) ->
 
 
 def _require_toolsets(
-    servers: Mapping[str, Document], tools: tuple[Document, ...], messages: list[Any]
+    servers: Mapping[str, _Server], tools: tuple[Document, ...], messages: list[Any]
 ) -> None:
     """Check that every server has one form; a message may define the toolset of a server, too."""
     toolsets = (tool["extra"]["members"] for tool in tools if tool["type"] == TOOLSET)
     named = {toolset["mcp_server_name"] for toolset in toolsets} | {*_names_in_messages(messages)}
-    for at, (name, server) in enumerate(servers.items()):
-        path = f"{SERVERS}.{at}"
+    for name, server in servers.items():
         if name not in named:
             problem = f"No {TOOLSET} of tools names the server {name!r}. Add one, or remove it"
-            raise invalid(f"{path}.name", problem)
-        if server.get("tool_configuration") is not None:
+            raise invalid(f"{server.path}.name", problem)
+        if server.document.get("tool_configuration") is not None:
             problem = f"An {TOOLSET} of tools configures the server {name!r}. Remove one of the two"
-            raise invalid(f"{path}.tool_configuration", problem)
+            raise invalid(f"{server.path}.tool_configuration", problem)
 
 
 def _names_in_messages(messages: list[Any]) -> Iterator[str]:
@@ -171,26 +190,29 @@ def _names_in_messages(messages: list[Any]) -> Iterator[str]:
                     yield name
 
 
-def _tool_of_toolset(toolset: Document, server: Document, path: str) -> Document:
-    tool = _canonical(server, toolset)
+def _tool_of_toolset(toolset: Document, server: _Server, path: str) -> Document:
     settings = _ToolSettings(toolset, path)
+    allowed: list[str] | None = None
     more: Document = {}
     listed = toolset.get("tools")
     if listed is not None:
         names = [_name_of(each, f"{path}.tools.{at}") for at, each in enumerate(listed)]
-        tool["allowed_tools"] = [name for name in names if settings.are_on(name)]
+        allowed = [name for name in names if settings.are_on(name)]
         more["listed"] = listed
     elif not settings.are_on():
-        tool["allowed_tools"] = settings.names(are_on=True)
+        allowed = settings.names(are_on=True)
     elif disabled := settings.names(are_on=False):
         more["disabled"] = disabled
     if settings.are_deferred:
         more["deferred"] = True
-    if tool.get("allowed_tools") == []:
+    if allowed == []:
         more["off"] = True
+    tool = _canonical(server, toolset, **more)
+    if allowed is not None:
+        tool["allowed_tools"] = allowed
     if isinstance(control := toolset.get("cache_control"), dict):
         tool["cache_control"] = control
-    return {**tool, "toolset": more} if more else tool
+    return tool
 
 
 def _name_of(tool: Document, path: str) -> str:

@@ -142,11 +142,12 @@ def test_servers_of_a_request_stand_beside_the_tools_of_the_thread() -> None:
 
 
 def test_a_toolset_of_the_thread_has_the_connection_of_the_request() -> None:
-    toolset = server(is_toolset=True, toolset={"disabled": ["read"]}, server_url="https://a/?<x>")
-    named = server(server_url="https://a/?key", authorization="secret")
+    toolset = server(is_toolset=True, toolset={"disabled": ["read"], "url_at": "a"}, server_url="x")
+    connection: Document = {"server_url": "https://a/?key", "authorization": "secret"}
     other = server("other", is_toolset=True, server_url="https://b")
+    named = server(**connection, toolset={"url_at": "b"})
     [joined, kept] = inherit_tools((named,), [toolset, other])
-    assert joined == {**toolset, "server_url": "https://a/?key", "authorization": "secret"}
+    assert joined == {**toolset, **connection, "toolset": {"disabled": ["read"], "url_at": "b"}}
     assert kept == other
 
 

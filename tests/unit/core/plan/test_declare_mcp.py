@@ -216,15 +216,21 @@ def test_a_server_that_the_operator_does_not_allow_is_refused() -> None:
     with pytest.raises(InvalidRequest) as error:
         plan(tools=(server("refused", server_url="https://a.example"),))
     assert error.value.param == "tools[0].server_url"
+    more = {"url_at": "mcp_servers.0.url"}
+    with pytest.raises(InvalidRequest) as error:
+        plan(tools=(server("refused", server_url="https://a.example", toolset=more),))
+    assert error.value.param == "mcp_servers.0.url"
 
 
 OWN: Document = {**server(), "extra": {"format": "messages", "members": {"name": "sky"}}}
 
 
 def test_a_provider_of_the_clients_format_gets_the_clients_own_servers() -> None:
-    found = plan(tools=(OWN,), capabilities=Capabilities(client_blocks="messages"))
+    same = Capabilities(client_blocks="messages")
+    found = plan(tools=(OWN,), capabilities=same, tool_choice="required")
     assert found.mcp is None
-    assert (found.native_tools, found.diagnostics) == ((), ())
+    assert (found.native_tools, found.diagnostics) == ((OWN,), ())
+    assert found.tool_choice == ToolChoice("required")
 
 
 def test_other_tools_need_no_approvals_of_the_history() -> None:

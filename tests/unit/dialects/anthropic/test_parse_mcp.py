@@ -101,7 +101,7 @@ def test_a_server_stands_in_the_place_of_its_toolset() -> None:
     assert [each.get("server_label") for each in parsed.tools] == ["sea", None, "sky"]
     assert parsed.tools[0]["extra"]["members"] == toolset("sea")
     assert "allowed_tools" not in parsed.tools[0]
-    assert "toolset" not in parsed.tools[0]
+    assert parsed.tools[0]["toolset"] == {"url_at": "mcp_servers.1.url"}
 
 
 def test_a_server_without_toolset_has_nothing_for_the_tools_of_its_own_format() -> None:
@@ -136,7 +136,8 @@ def test_a_server_without_toolset_has_nothing_for_the_tools_of_its_own_format() 
 )
 def test_a_toolset_says_which_tools_are_enabled(members: Any, allowed: Any, more: Any) -> None:
     [tool] = read([SERVER], toolset(**members))
-    assert (tool.get("allowed_tools"), tool.get("toolset")) == (allowed, more)
+    at = {"url_at": "mcp_servers.0.url"}
+    assert (tool.get("allowed_tools"), tool["toolset"]) == (allowed, {**at, **(more or {})})
 
 
 def test_a_toolset_keeps_its_breakpoint() -> None:
