@@ -89,8 +89,6 @@ REGRESSIONS = {
     7: "text that is not UTF-8, in a field that is not read, was an internal error",
     14: "a chunk that could not be parsed was an internal error",
     105: "a retry used a key that another request was told to leave alone",
-    121: "a lost MCP session dropped the results of its other calls",
-    232: "a key was used that began to rest while an MCP server was asked for its tools",
 }
 
 

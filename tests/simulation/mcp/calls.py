@@ -30,7 +30,7 @@ def draw_mcp_calls(
     if not names or made >= MOST_ROUNDS or rng.random() >= _CALL_RATE:
         return ()
     calls = []
-    for number in range(rng.choice((1, 1, 2, 3))):
+    for number in range(rng.choice((1, 2, 2, 3))):
         name = rng.choice(names)
         if _OWN in declared and rng.random() < _OWN_RATE:
             name = _OWN
@@ -38,7 +38,7 @@ def draw_mcp_calls(
             name = f"{rng.choice(_PREFIXES)}hidden"
         token = f"{label.removesuffix('x')}-{number}x"
         arguments = msgspec.json.encode({"q": token}).decode()
-        if takes_text and rng.random() < _MALFORMED_RATE:
+        if takes_text and name in names and rng.random() < _MALFORMED_RATE:
             arguments = f'["{token}"]'
         calls.append(Call(name, arguments, ""))
     return tuple(calls)

@@ -47,7 +47,7 @@ class McpDraft:
         return (params.get("_meta") or {}).get("progressToken")
 
     def delay(self) -> float:
-        return self.rng.choice((0.0, 0.0, 0.001, 0.05))
+        return self.rng.choice((0.0, 0.001, 0.05, 0.3))
 
 
 class McpReply(NamedTuple):
@@ -304,7 +304,7 @@ _ANY: Mapping[str, tuple[int, McpFault]] = {
     "MCP: too late": (2, too_late),
 }
 _SESSION: Mapping[str, tuple[int, McpFault]] = {
-    "MCP: session lost": (4, session_lost),
+    "MCP: session lost": (8, session_lost),
     "MCP: session unknown": (2, session_unknown),
 }
 _LIST: Mapping[str, tuple[int, McpFault]] = {

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 
 import msgspec
 
+from tests.simulation.answers import GENERATED_TOKENS
 from tests.simulation.lifecycle.records import has_ended
 from tests.simulation.liveness import has_no_key
 from tests.simulation.mcp.records import (
@@ -22,6 +24,7 @@ from tests.simulation.safety import Oracle, describe
 from tests.simulation.world import World
 
 _CALL, _LIST, _REQUEST = "mcp_call", "mcp_list_tools", "mcp_approval_request"
+_NOT_MADE = re.compile("was not (?:made|asked|called)")
 _LEFT_S = 1.0  # after which nothing is done for a client that has left
 _ENDED_S = 6.0  # after which its connections are closed
 _NATIVE = "responses"
@@ -80,7 +83,7 @@ def _read_block(block: Document, result: Document | None) -> Document:
 
 def mcp_items_are_in_order(world: World) -> Iterator[str]:
     """Lists come first, then the calls that the client has approved; approval requests come last;
-    the model has the last word otherwise."""
+    the model has the last word otherwise, unless it goes on calling beyond `max_tool_calls`."""
     for exchange, response in _outputs(world):
         if exchange.format != "responses":
             continue
@@ -88,8 +91,9 @@ def mcp_items_are_in_order(world: World) -> Iterator[str]:
         if kinds != sorted(kinds):
             yield f"{describe(exchange)}: the order of its items is {_name_items(response)}"
         own = {"function_call", "custom_tool_call"} & {each["type"] for each in response["output"]}
-        ends_with_call = bool(kinds) and response["output"][-1]["type"] == _CALL
-        if ends_with_call and not own and response["status"] == "completed":
+        is_last = bool(kinds) and response["output"][-1]["type"] == _CALL and not own
+        is_limited = exchange.mcp is not None and exchange.mcp.max_calls is not None
+        if is_last and not is_limited and response["status"] == "completed":
             yield f"{describe(exchange)}: nothing follows its calls: {_name_items(response)}"
 
 
@@ -143,6 +147,8 @@ def _compare(item: Document, made: list[Execution], response: Document) -> str:
         return f"the output is {output[:80]!r}, not {text}"
     if output is not None and not any(each.reply == "result" for each in made):
         return "an output without a result"
+    if made and _NOT_MADE.search(str(item["error"])):
+        return f"it was made, and the client is told {item['error']}"
     if output is None and response["status"] == "completed":
         last = made[-1] if made else None
         if last is not None and last.reply == "result":
@@ -176,6 +182,22 @@ def mcp_results_reach_the_model(world: World) -> Iterator[str]:
             text = write_result(item["server_label"], item["name"], token).encode()
             if later and not any(text in each.body for each in later):
                 yield f"{describe(exchange)}: no provider got the result of {token}"
+
+
+def mcp_usage_adds_up(world: World) -> Iterator[str]:
+    """The tokens of a response are those of all its rounds."""
+    calls = world.history.calls_of()
+    for exchange, response in _outputs(world):
+        made = calls.get(exchange.number, [])
+        if response["status"] != "completed" or exchange.format != "responses":
+            continue
+        if any(call.fault or call.content is None for call in made):
+            continue
+        usage = response["usage"]
+        counted = usage["input_tokens"], usage["output_tokens"]
+        expected = tuple(len(made) * tokens for tokens in GENERATED_TOKENS)
+        if counted != expected:
+            yield f"{describe(exchange)}: tokens {counted}, not {expected}"
 
 
 # What servers are asked for
@@ -329,6 +351,7 @@ MCP: tuple[Oracle, ...] = (
     mcp_calls_are_whole,
     mcp_results_are_the_servers,
     mcp_results_reach_the_model,
+    mcp_usage_adds_up,
     only_permitted_calls_are_made,
     calls_go_to_their_server,
     max_tool_calls_holds,
