@@ -160,21 +160,21 @@ async def test_a_client_continues_the_response_of_another_one(tmp_path: Path, or
 
 
 class StoredChatThread(StoredThread):
-    """A client of Chat Completions has its turns stored, and one of Responses goes on with them."""
+    """A client of Chat Completions has its turns stored, and another one goes on with them."""
 
-    def __init__(self, gateway: Reachable, chat_turns: int) -> None:
-        super().__init__(gateway, "C" * chat_turns + "R" * (len(SESSION) - chat_turns))
+    def __init__(self, gateway: Reachable, chat_turns: int, other: str) -> None:
+        super().__init__(gateway, "C" * chat_turns + other * (len(SESSION) - chat_turns))
         self._chat = ChatThread()
         self._chat.store = True
 
     def ask(self, index: int, turn: Turn, before: Turn | None, model: str) -> tuple[str, Document]:
-        if self._order[index] == "R":
+        if self._order[index] != "C":
             return super().ask(index, turn, before, model)
         self._chat.ask(turn, before)
         return self._chat.path, self._chat.body(model)
 
     async def read(self, index: int, events: list[Document]) -> None:
-        if self._order[index] == "R":
+        if self._order[index] != "C":
             await super().read(index, events)
             return
         self._chat.read(events)
@@ -187,14 +187,15 @@ class StoredChatThread(StoredThread):
         return bool(SESSION[index].calls) or not self._order.startswith("C", index + 1)
 
 
+@pytest.mark.parametrize("other", ["R", "M"])
 @pytest.mark.parametrize("chat_turns", range(1, len(SESSION)))
-async def test_a_client_of_responses_continues_one_of_chat_completions(
-    tmp_path: Path, chat_turns: int
+async def test_another_client_continues_one_of_chat_completions(
+    tmp_path: Path, chat_turns: int, other: str
 ) -> None:
     wrong: list[str] = []
     async with gateway_of_all(tmp_path, f"sqlite:///{tmp_path}/state.sqlite") as (gateway, servers):
         for kinds in [*PAIRS, *((kind, kind) for kind in PROVIDERS)]:
-            thread = StoredChatThread(gateway, chat_turns)
+            thread = StoredChatThread(gateway, chat_turns, other)
             wrong += await play(gateway, servers, kinds, thread)
     assert wrong == []
 
