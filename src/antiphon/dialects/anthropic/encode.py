@@ -85,7 +85,12 @@ def _betas(plan: Plan) -> Mapping[str, str]:
 
 def _tools(plan: Plan, quirks: AnthropicQuirks, messages: list[Document]) -> Document:
     tools = [_tool(declaration) for declaration in plan.declarations]
-    tools += [_native_tool(tool, plan, quirks) for tool in plan.native_tools]
+    native = [_native_tool(tool, plan, quirks) for tool in plan.native_tools]
+    if _client_caches(plan):  # the prompt begins with the tools: their order is the client's
+        for place, tool in zip(plan.native_places, native, strict=True):
+            tools.insert(place, tool)
+    else:
+        tools += native
     if not tools:
         return _tools_of_history(messages)
     choice = _tool_choice(plan.tool_choice)

@@ -48,7 +48,9 @@ def _read_tool(tool: Any, path: str, found: Mapping[str, int]) -> Document:
         return {**known, "parameters": schema, **_whole(tool)}
     if family == "web_search":
         return _read_search(tool)
-    return {**tool, **_whole(tool)}
+    server = tool.get("mcp_server_name")  # tools of a server have no name of their own
+    label = {"server_label": server} if isinstance(server, str) else {}
+    return {**tool, **label, **_whole(tool)}
 
 
 def _whole(tool: Document) -> Document:
