@@ -192,8 +192,8 @@ def test_the_package_of_the_vendor_reads_the_blocks_of_the_provider(case: Case) 
 # --- the next request -----------------------------------------------------------------------------
 
 
-def encoded(request: Request, history: list[Document]) -> list[Document]:
-    """The messages of a request to the provider that has sent the recording."""
+def encoded_body(request: Request, history: list[Document]) -> Document:
+    """The body of a request to the provider that has sent the recording."""
     can = SPECS["anthropic"].capabilities_of(MODEL)
     plan = make_plan(
         request,
@@ -205,7 +205,12 @@ def encoded(request: Request, history: list[Document]) -> list[Document]:
         unseal=partial(SEALER.open, "local"),
     )
     dialect = build("anthropic", quirks=SPECS["anthropic"].quirks)
-    messages: list[Document] = json.loads(dialect.encode(plan, stream=False).body)["messages"]
+    body: Document = json.loads(dialect.encode(plan, stream=False).body)
+    return body
+
+
+def encoded(request: Request, history: list[Document]) -> list[Document]:
+    messages: list[Document] = encoded_body(request, history)["messages"]
     return messages
 
 
@@ -259,3 +264,34 @@ def test_a_stored_turn_reaches_the_provider_as_it_was(case: Case) -> None:
         {"role": "assistant", "content": expected},
         last,
     ]
+
+
+TOOLS: list[Document] = [
+    {"type": "code_execution_20250825", "name": "code_execution"},
+    {
+        "name": "look",
+        "description": "Look.",
+        "input_schema": {"type": "object", "properties": {"at": {"type": "string"}}},
+        "allowed_callers": ["code_execution_20250825"],
+    },
+    {"type": "web_search_20260209", "name": "web_search", "max_uses": 3},
+    {"type": "web_fetch_20250910", "name": "web_fetch", "citations": {"enabled": True}},
+    {"type": "memory_20250818", "name": "memory"},
+    {"type": "tool_search_tool_regex_20251119", "name": "tool_search_tool_regex"},
+    {"type": "advisor_20260301", "name": "advisor", "model": "claude-opus-5"},
+    {"type": "mcp_toolset", "mcp_server_name": "files"},
+    {
+        "type": "mcp_toolset",
+        "mcp_server_name": "mail",
+        "cache_control": {"type": "ephemeral"},
+    },
+]
+
+
+def test_tools_that_the_provider_runs_reach_it_as_they_were() -> None:
+    servers = [{"type": "url", "name": name, "url": "https://a.test"} for name in ("files", "mail")]
+    more = {"mcp_servers": servers, "container": {"id": "c", "skills": []}}
+    body = {"model": "m", "max_tokens": 9, "tools": TOOLS, "messages": [HI], **more}
+    found = encoded_body(MESSAGES.parse(body), [])
+    assert {name: found[name] for name in ("tools", *more)} == {"tools": TOOLS, **more}
+    assert "tool_choice" not in found

@@ -212,14 +212,19 @@ async def test_a_stored_thread_sends_the_blocks_back(tmp_path: Path, stream: boo
     assert sent == [user("Oslo?"), {"role": "assistant", "content": BLOCKS}, user("Sure?")]
 
 
-async def test_a_turn_that_the_provider_has_paused_is_continued_as_it_was(tmp_path: Path) -> None:
+@pytest.mark.parametrize("length", [2, 4], ids=["in a search", "after text"])
+@pytest.mark.parametrize("model", ["claude-sonnet-4-5", "claude-opus-4-7"])
+async def test_a_turn_that_the_provider_has_paused_is_continued_as_it_was(
+    tmp_path: Path, model: str, length: int
+) -> None:
+    """Also with a model that takes no prefill: this is none."""
     providers = Providers()
-    providers.blocks, providers.reason = BLOCKS[:2], "pause_turn"
+    providers.blocks, providers.reason = BLOCKS[:length], "pause_turn"
     async with gateway_of_both(tmp_path, providers) as (gateway, server):
-        message, _ = await post(gateway, asked(user("Oslo?")))
-        assert (message["content"], message["stop_reason"]) == (BLOCKS[:2], "pause_turn")
+        message, _ = await post(gateway, asked(user("Oslo?"), model=f"claude/{model}"))
+        assert (message["content"], message["stop_reason"]) == (BLOCKS[:length], "pause_turn")
         paused = {"role": "assistant", "content": message["content"]}
-        await post(gateway, asked(user("Oslo?"), paused))
+        await post(gateway, asked(user("Oslo?"), paused, model=f"claude/{model}"))
         assert server.requests[-1].body["messages"] == [user("Oslo?"), paused]
 
 

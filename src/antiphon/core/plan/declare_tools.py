@@ -6,6 +6,7 @@ encoded under the same names whatever the `tool_choice` of this turn is.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -36,6 +37,7 @@ class DeclaredTools(Struct, frozen=True, kw_only=True):
 
     declarations: tuple[ToolDeclaration, ...] = ()
     native_tools: tuple[Mapping[str, Any], ...] = ()
+    native_places: tuple[int, ...] = ()
     identities: ToolIdentityMap = NO_TOOLS
     tool_choice: ToolChoice = ToolChoice()
     instruction: str | None = None
@@ -73,13 +75,11 @@ def declare_tools(
         # Tools that were found since the last turn come last: the prompt keeps its prefix.
         offers = sorted(offers, key=lambda offer: offer.found or 0)
     resolved = registry.resolve_calls(steps)
+    native = [offer for offer in offers if offer.handling == "native"]
     return DeclaredTools(
         declarations=_build_declarations(offers, registry, capabilities),
-        native_tools=tuple(
-            _native_document(offer.document, capabilities)
-            for offer in offers
-            if offer.handling == "native"
-        ),
+        native_tools=tuple(_native_document(offer.document, capabilities) for offer in native),
+        native_places=_find_places(native, offers, tools),
         identities=registry.identities(),
         tool_choice=selection.choice,
         instruction=selection.instruction,
@@ -88,6 +88,20 @@ def declare_tools(
         unused=_unused_tools(registry, capabilities, search_dropped=selection is not selected),
         steps=resolved,
     )
+
+
+def _find_places(
+    native: Sequence[ToolOffer], offers: Sequence[ToolOffer], tools: Sequence[JSONObject]
+) -> tuple[int, ...]:
+    """The place of each tool of the provider among all that it gets, in the order of `tools`; one
+    that the input has added comes last."""
+    numbers = {id(tool): at for at, tool in enumerate(tools)}
+
+    def number(offer: ToolOffer) -> int:
+        return numbers.get(id(offer.document), len(tools))
+
+    ordered = sorted(map(number, offers))
+    return tuple(bisect_left(ordered, number(offer)) for offer in native)
 
 
 def _search_rules(selection: Selection, registry: ToolRegistry) -> SearchRules | None:

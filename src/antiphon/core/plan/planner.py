@@ -235,6 +235,7 @@ def _decide_settings(
         model=model,
         declarations=output.tools.declarations,
         native_tools=tools.native_tools,
+        native_places=tools.native_places,
         identities=tools.identities,
         tool_choice=output.tools.tool_choice,
         single_call=request.parallel_tool_calls is False,

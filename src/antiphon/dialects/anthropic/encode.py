@@ -86,8 +86,16 @@ def _betas(plan: Plan) -> Mapping[str, str]:
 
 def _tools(plan: Plan, quirks: AnthropicQuirks, messages: list[Document]) -> Document:
     tools = [_tool(declaration) for declaration in plan.declarations]
-    natives = (tool for tool in plan.native_tools if not is_declared_apart(tool))
-    tools += [_native_tool(tool, plan, quirks) for tool in natives]
+    native = [
+        (place, _native_tool(tool, plan, quirks))
+        for place, tool in zip(plan.native_places, plan.native_tools, strict=True)
+        if not is_declared_apart(tool)
+    ]
+    if _client_caches(plan):  # the prompt begins with the tools: their order is the client's
+        for place, tool in native:
+            tools.insert(place, tool)
+    else:
+        tools += [tool for _, tool in native]
     if not tools:
         tools = _tools_of_history(messages)
         if not plan.native_tools:  # neither are there servers whose tools may be called

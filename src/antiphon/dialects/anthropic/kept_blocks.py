@@ -31,6 +31,7 @@ were written by the renderer, and no provider accepts them: it would miss its ow
 content. The results are in the sealed state of the thread."""
 BLOCK_DELTA = "response.client_block.delta"
 """The event of a piece of such a block."""
+_MODEL_TYPES = frozenset({"text", "thinking", "redacted_thinking", "tool_use"})
 _SEARCH = "web_search"
 _SEARCH_RESULT = "web_search_tool_result"
 CITED = "citations"
@@ -66,6 +67,12 @@ def _hosted_call(block: Document) -> Document | None:
             result = {"type": "function_call_output", "call_id": call_id, "output": output}
             return None if kind == _SEARCH_RESULT else result
     return None
+
+
+def is_server_block(block: Any) -> bool:
+    """Whether an assistant's block is one of the provider's own tools, or what it has made of the
+    context."""
+    return isinstance(block, dict) and block.get("type") not in _MODEL_TYPES
 
 
 def is_own_citation(citation: Any) -> bool:

@@ -31,13 +31,12 @@ from antiphon.core.history.steps import (
 from antiphon.core.items import CacheBreakpoint, Document
 from antiphon.core.plan.plan import Plan
 from antiphon.dialects.anthropic.blocks import REDACTED, THINKING
+from antiphon.dialects.anthropic.kept_blocks import is_server_block
 from antiphon.dialects.anthropic.media import media_block, text_block
 from antiphon.dialects.message_writer import MessageWriter, is_instruction, join_text
 from antiphon.dialects.placeholders import CONTINUE, NO_OUTPUT, NO_TEXT
 from antiphon.dialects.reasoning import reasoning_states
 
-_OWN_TYPES = frozenset({"text", "tool_use"})
-"""Types of the last block of a message that the assistant has ended."""
 _REASONING_TYPES = frozenset({"thinking", "redacted_thinking"})
 _SYSTEM_BETA = "mid-conversation-"
 """The beginning of the betas that allow messages of the system between others."""
@@ -90,9 +89,9 @@ def _is_result(block: Document) -> bool:
 
 
 def _is_paused(message: Document) -> bool:
-    """Whether a message ends with a tool that the provider runs: a turn that it has paused, and
-    goes on with if it gets it back as it was."""
-    return message["content"][-1]["type"] not in _OWN_TYPES
+    """Whether a message has tools that the provider runs: a turn that it has paused, and goes on
+    with if it gets it back as it was."""
+    return any(is_server_block(block) for block in message["content"])
 
 
 def _is_reasoning(block: Document) -> bool:

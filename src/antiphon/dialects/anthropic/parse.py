@@ -15,6 +15,7 @@ import msgspec
 
 from antiphon.core.items import Document
 from antiphon.core.request import Request, Thinking
+from antiphon.dialects.anthropic.kept_blocks import is_server_block
 from antiphon.dialects.anthropic.message_ids import response_id
 from antiphon.dialects.anthropic.parse_blocks import read_messages, read_system
 from antiphon.dialects.anthropic.parse_errors import invalid, is_number, mapping, type_name
@@ -156,12 +157,13 @@ def _read_compaction(edits: tuple[Document, ...]) -> tuple[Document, ...]:
 
 
 def _is_prefill(message: Any) -> bool:
-    """Whether the last message is the begin of the answer: text of the assistant."""
+    """Whether the last message is the begin of the answer: text of the assistant, and no turn that
+    the provider has paused."""
     match message:
         case {"role": "assistant", "content": str(text)} if text:
             return True
-        case {"role": "assistant", "content": [*_, {"type": "text"}]}:
-            return True
+        case {"role": "assistant", "content": [*blocks, {"type": "text"}]}:
+            return not any(map(is_server_block, blocks))
     return False
 
 

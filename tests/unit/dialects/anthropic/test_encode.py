@@ -231,6 +231,20 @@ def test_native_search_has_the_clients_filters() -> None:
     ]
 
 
+def test_tools_have_the_order_of_a_client_of_the_same_format() -> None:
+    """The prompt begins with them: another order is another prefix of the cache."""
+    see = ToolDeclaration(name="see", parameters={"type": "object"})
+    tools: Document = {
+        "declarations": (LOOK, see),
+        "native_tools": ({"type": "web_search"},),
+        "native_places": (1,),
+    }
+    found = body(**tools)["tools"]
+    assert [tool["name"] for tool in found] == ["look", "see", "web_search"]
+    placed = body(**tools, parameters={"prompt_caching": "client"})["tools"]
+    assert [tool["name"] for tool in placed] == ["look", "web_search", "see"]
+
+
 def test_native_search_has_the_limit_of_tool_calls() -> None:
     found = body(native_tools=({"type": "web_search"},), parameters={"max_tool_calls": 3})
     assert found["tools"] == [{"type": "web_search_20250305", "name": "web_search", "max_uses": 3}]
