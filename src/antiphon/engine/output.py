@@ -130,11 +130,11 @@ class RunLog:
         finally:
             self._trace.finish(
                 RunEnd(
-                    failure=failure,
-                    diagnostics=diagnostics,
-                    finish_reason=self.finish_reason(translation),
-                    upstream_latency_ms=self._attempts.latency_ms,
-                    save_ms=save_ms,
+                    failure,
+                    diagnostics,
+                    self.finish_reason(translation),
+                    self._attempts.latency_ms,
+                    save_ms,
                     partial_usage=usage,
                 )
             )
@@ -330,13 +330,13 @@ class RunOutput:
         machine.diagnostics.clear()
         return Batch(
             events,
-            fault=machine.fault or self.fault,
+            machine.fault or self.fault,
+            translation.path.refused,
+            self.diagnostics,
+            self.log.facts,
+            self._attempts.latency_ms,
+            self.event_count,
             finish_reason=self.log.finish_reason(translation),
-            refused=translation.path.refused,
-            diagnostics=self.diagnostics,
-            facts=self.log.facts,
-            upstream_latency_ms=self._attempts.latency_ms,
-            event_count=self.event_count,
         )
 
     def close(self, translation: Translation) -> None:
