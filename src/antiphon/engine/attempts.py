@@ -86,7 +86,7 @@ class Attempt:
         provider = self.chosen.target.provider
         received = await self._upstream.open(provider, self.outbound, self.chosen.key)
         self._received = received
-        latency_ms = round((clock() - began) * 1000, 1)
+        latency_ms = round((clock() - began) * 10_000) / 10
         if received.status >= 300:
             body = await error_body(received)
             if self._raw is not None and body:

@@ -31,7 +31,7 @@ from antiphon.engine.fault_report import (
     report_fault,
 )
 from antiphon.engine.report import AttemptReport
-from antiphon.engine.services import Prepared, Services, make_describe
+from antiphon.engine.services import Prepared, Services, describe_fault
 from antiphon.engine.tracing import RunEnd, RunTrace
 from antiphon.engine.turns import SaveTurn, TurnWriter
 from antiphon.errors import UpstreamError
@@ -75,7 +75,7 @@ class RunLog:
 
     def describe(self, fault: ProviderFault) -> str:
         """Describe a fault of the current provider to the client, in its language."""
-        return make_describe(self._attempts.chosen.target, self._prepared.caller)(fault)
+        return describe_fault(self._attempts.chosen.target, self._prepared.caller, fault)
 
     def attempt_failed(
         self, attempt: AttemptReport, fault: ProviderFault, translation: Translation
@@ -256,9 +256,9 @@ class RunOutput:
             prepared.caller.profile,
             self._trace.transformed,
             services.emit,
-            describe=self.log.describe,
-            elapsed_ms=self._trace.elapsed_ms,
-            cost_usd=self.log.cost_usd,
+            self.log.describe,
+            self._trace.elapsed_ms,
+            self.log.cost_usd,
             store=prepared.request.store or prepared.request.conversation is not None,
             stages=[make() for make in services.stages],
             padding=services.runtime.new_nonce if options.get("include_obfuscation") else None,
