@@ -85,7 +85,7 @@ class Attempt:
         provider = self.chosen.target.provider
         received = await self._upstream.open(provider, self.outbound, self.chosen.key)
         self._received = received
-        latency_ms = round((clock() - began) * 1000, 1)
+        latency_ms = round((clock() - began) * 10_000) / 10
         if received.status >= 300:
             body = await error_body(received)
             if self._raw is not None and body:
@@ -183,18 +183,18 @@ class Attempts:
             prepared.targets,
             services.health,
             services.attempts,
-            clock=runtime.monotonic,
-            random=runtime.random,
-            on_skip=trace.skip_target,
+            runtime.monotonic,
+            runtime.random,
+            trace.skip_target,
             # A request that begins a session gets the key that was used least.
-            session=None if prepared.session == prepared.response.id else prepared.session,
+            None if prepared.session == prepared.response.id else prepared.session,
         )
         self._encoding = RequestEncoding(
-            planner=prepared.planner,
-            rejected=services.rejected,
-            unseal=prepared.unseal,
-            stream=prepared.request.stream,
-            modes=ModeFallback(services.rejected_modes, runtime.monotonic),
+            prepared.planner,
+            services.rejected,
+            prepared.unseal,
+            prepared.request.stream,
+            ModeFallback(services.rejected_modes, runtime.monotonic),
         )
         self.chosen = NextAttempt(0, prepared.targets[0], NO_KEY)
         """The target that is called now, or next, and its key."""
@@ -301,16 +301,16 @@ class Attempts:
         provider, model = target.name
         assert self._lease is not None
         return AttemptReport(
-            number=self.chosen.number,
-            provider=provider,
-            model=model,
-            key_name=self._lease.key_name,
-            dialect=target.provider.spec.dialect,
-            price=target.price,
-            status=status,
-            latency_ms=round((self._services.runtime.monotonic() - began) * 1000),
-            at_ms=self._trace.elapsed_ms(),
-            round=self._trace.round,
+            self.chosen.number,
+            provider,
+            model,
+            self._lease.key_name,
+            target.provider.spec.dialect,
+            target.price,
+            status,
+            round((self._services.runtime.monotonic() - began) * 1000),
+            self._trace.elapsed_ms(),
+            self._trace.round,
         )
 
     # The next call

@@ -31,7 +31,7 @@ from antiphon.engine.fault_report import (
     report_fault,
 )
 from antiphon.engine.report import AttemptReport
-from antiphon.engine.services import Prepared, Services, make_describe
+from antiphon.engine.services import Prepared, Services, describe_fault
 from antiphon.engine.tracing import RunEnd, RunTrace
 from antiphon.engine.turns import SaveTurn, TurnWriter
 from antiphon.errors import InvalidRequest, ToolsNotUsable, UpstreamError
@@ -77,7 +77,7 @@ class RunLog:
 
     def describe(self, fault: ProviderFault) -> str:
         """Describe a fault of the current provider to the client, in its language."""
-        return make_describe(self._attempts.chosen.target, self._prepared.caller)(fault)
+        return describe_fault(self._attempts.chosen.target, self._prepared.caller, fault)
 
     def attempt_failed(
         self, attempt: AttemptReport, fault: ProviderFault, translation: Translation
@@ -138,11 +138,11 @@ class RunLog:
         finally:
             self._trace.finish(
                 RunEnd(
-                    failure=failure,
-                    diagnostics=diagnostics,
-                    finish_reason=self.finish_reason(translation),
-                    upstream_latency_ms=self._attempts.latency_ms,
-                    save_ms=save_ms,
+                    failure,
+                    diagnostics,
+                    self.finish_reason(translation),
+                    self._attempts.latency_ms,
+                    save_ms,
                     partial_usage=usage,
                 )
             )
@@ -268,9 +268,9 @@ class RunOutput:
             prepared.caller.profile,
             self._trace.transformed,
             services.emit,
-            describe=self.log.describe,
-            elapsed_ms=self._trace.elapsed_ms,
-            cost_usd=self.log.cost_usd,
+            self.log.describe,
+            self._trace.elapsed_ms,
+            self.log.cost_usd,
             store=prepared.request.store or prepared.request.conversation is not None,
             stages=[make() for make in services.stages],
             padding=services.runtime.new_nonce if options.get("include_obfuscation") else None,
@@ -342,13 +342,13 @@ class RunOutput:
         machine.diagnostics.clear()
         return Batch(
             events,
-            fault=machine.fault or self.fault,
+            machine.fault or self.fault,
+            translation.path.refused,
+            self.diagnostics,
+            self.log.facts,
+            self._attempts.latency_ms,
+            self.event_count,
             finish_reason=self.log.finish_reason(translation),
-            refused=translation.path.refused,
-            diagnostics=self.diagnostics,
-            facts=self.log.facts,
-            upstream_latency_ms=self._attempts.latency_ms,
-            event_count=self.event_count,
         )
 
     def close(self, translation: Translation) -> None:

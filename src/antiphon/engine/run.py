@@ -52,7 +52,7 @@ from antiphon.engine.output import RunOutput
 from antiphon.engine.report import ServerCallReport
 from antiphon.engine.routing import Target
 from antiphon.engine.runtime import Releases
-from antiphon.engine.services import Prepared, Services, make_describe
+from antiphon.engine.services import Prepared, Services, describe_fault
 from antiphon.engine.tracing import RunTrace
 from antiphon.engine.turns import SaveTurn
 from antiphon.errors import InvalidRequest, UpstreamError
@@ -72,7 +72,7 @@ MakeCall: TypeAlias = Callable[[Any], Awaitable[object]]
 Release: TypeAlias = Callable[[], Awaitable[None]]
 
 _CANCELLING_S = 1.0
-_BETWEEN_ROUNDS = (Calls, Round)
+_BETWEEN_ROUNDS = frozenset({Calls, Round})
 
 
 class State(StrEnum):
@@ -243,9 +243,9 @@ class Run:
             await self._open_round(whole=True)
             translation = self._translation
             events = self._output.take_unread()
-        if isinstance(translation.next, _BETWEEN_ROUNDS):  # the first round had its own limit
+        if type(translation.next) in _BETWEEN_ROUNDS:  # the first round had its own limit
             self._attempts.set_deadline(lambda: self.stop(timeout_fault("total")), self._held)
-        while isinstance(translation.next, _BETWEEN_ROUNDS):
+        while type(translation.next) in _BETWEEN_ROUNDS:
             events += await self._continue(whole=True)
         fault = fault_of_opening(translation)
         if fault is not None:
@@ -425,7 +425,7 @@ def make_source(services: Services, prepared: Prepared, target: Target) -> Sourc
         provider.dialect.for_client(prepared.request.client_format),
         target.capabilities.guards,
         partial(services.sealer.seal, caller.client, provider.issuer, target.model),
-        make_describe(target, caller),
+        partial(describe_fault, target, caller),
     )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, Protocol, TypeAlias
 
 import msgspec
@@ -171,11 +170,11 @@ def choose_locale(caller: Caller, dialect: Dialect) -> str:
     return negotiate_locale(caller.languages, caller.locale, others) if others else caller.locale
 
 
-def make_describe(target: Target, caller: Caller) -> Callable[[ProviderFault], str]:
-    """Return the function that describes faults of a target's provider in a client's language."""
+def describe_fault(target: Target, caller: Caller, fault: ProviderFault) -> str:
+    """Describe a fault of a target's provider in a client's language."""
     provider = target.provider
     locale = choose_locale(caller, provider.dialect)
-    return partial(provider.dialect.describe, locale=locale, provider=provider.name)
+    return provider.dialect.describe(fault, locale=locale, provider=provider.name)
 
 
 Compact: TypeAlias = Callable[[], Awaitable[Planner | Diagnostic]]

@@ -58,7 +58,7 @@ class Tracer:
             self.store.close()
 
 
-class RunEnd(Struct, frozen=True, kw_only=True):
+class RunEnd(Struct, frozen=True):
     """How a run has ended, as far as its trace has not seen it."""
 
     failure: FaultReport | None = None
@@ -157,17 +157,17 @@ class RunTrace:
         facts = self.facts
         self._tracer.record(
             TraceRequest(
-                request_id=facts["request_id"],
-                response_id=facts["response_id"],
-                received_at_ms=self._began_ms,
-                client=facts["client"],
-                software=software,
-                format=facts["format"],
-                model=facts["model"],
-                provider=facts["provider"],
-                provider_model=facts["provider_model"],
-                stream=facts["stream"],
-                session=facts["session"],
+                facts["request_id"],
+                self._began_ms,
+                facts["model"],
+                facts["response_id"],
+                facts["client"],
+                software,
+                facts["format"],
+                facts["provider"],
+                facts["provider_model"],
+                facts["stream"],
+                facts["session"],
             )
         )
         for target, reason in skipped:
@@ -184,13 +184,13 @@ class RunTrace:
             attempt = structs.replace(attempt, span_id=self.context.end_attempt())
         self._progress.add(attempt)
         row = TraceAttempt(
-            request_id=self.facts["request_id"],
-            number=attempt.number,
-            provider=attempt.provider,
-            model=attempt.model,
-            key_name=attempt.key_name,
-            status=attempt.status,
-            latency_ms=attempt.latency_ms,
+            self.facts["request_id"],
+            attempt.number,
+            attempt.provider,
+            attempt.model,
+            attempt.key_name,
+            attempt.status,
+            attempt.latency_ms,
         )
         self._tracer.record(row if attempt.fault_type is None else _add_fault(row, attempt))
 
@@ -331,17 +331,17 @@ class RunTrace:
         served = report.served_by
         self._tracer.record(
             TraceFinish(
-                request_id=self.facts["request_id"],
-                status=report.status,
-                finish_reason=report.finish_reason,
-                duration_ms=round(report.duration_ms),
-                upstream_latency_ms=None if latency is None else round(latency),
-                first_event_ms=None if first_event is None else round(first_event),
-                events=report.events,
-                provider=served.provider if served else "",
-                provider_model=served.model if served else "",
-                dialect=served.dialect if served else "",
-                key_name=served.key_name if served else None,
+                report.request_id,
+                report.status,
+                round(report.duration_ms),
+                report.finish_reason,
+                None if latency is None else round(latency),
+                None if first_event is None else round(first_event),
+                report.events,
+                served.provider if served else "",
+                served.model if served else "",
+                served.dialect if served else "",
+                served.key_name if served else None,
             )
         )
         self._accounting.record(report)
@@ -349,14 +349,14 @@ class RunTrace:
     def _record_usage(self, usage: ResponseUsage, cost: int | None) -> None:
         self._tracer.record(
             TraceUsage(
-                request_id=self.facts["request_id"],
-                input_tokens=usage.input_tokens,
-                cached_tokens=usage.input_tokens_details.cached_tokens,
-                cache_write_tokens=usage.input_tokens_details.cache_write_tokens,
-                output_tokens=usage.output_tokens,
-                reasoning_tokens=usage.output_tokens_details.reasoning_tokens,
-                estimated=usage.estimated is True,
-                cost=None if cost is None else cost / DOLLAR,
+                self.facts["request_id"],
+                usage.input_tokens,
+                usage.input_tokens_details.cached_tokens,
+                usage.input_tokens_details.cache_write_tokens,
+                usage.output_tokens,
+                usage.output_tokens_details.reasoning_tokens,
+                usage.estimated is True,
+                None if cost is None else cost / DOLLAR,
             )
         )
 
@@ -365,31 +365,31 @@ class RunTrace:
         progress = self._progress
         served = progress.served_by
         return RunReport(
-            request_id=facts["request_id"],
-            received_at_ms=self._began_ms,
-            client=facts["client"],
-            format=facts["format"],
-            provider=served.provider if served else facts["provider"],
-            model=served.model if served else facts["provider_model"],
-            status=status,
-            finish_reason=end.finish_reason,
-            failure=end.failure,
-            diagnostics=end.diagnostics,
-            usage=usage,
-            cost=compute_cost(served.price if served else None, usage),
-            first_event_ms=progress.first_output_ms,
-            response_id=facts["response_id"],
-            requested_model=facts["model"],
-            duration_ms=self.elapsed_ms(),
-            events=self.transformed.event_count,
-            attempts=progress.attempts,
-            served_by=served,
-            rounds=progress.rounds,
-            server_calls=progress.server_calls,
-            upstream_latency_ms=end.upstream_latency_ms,
-            load_ms=self._load_ms,
-            save_ms=end.save_ms,
-            context=self.context,
+            facts["request_id"],
+            self._began_ms,
+            facts["client"],
+            served.provider if served else facts["provider"],
+            served.model if served else facts["provider_model"],
+            status,
+            facts["format"],
+            facts["response_id"],
+            facts["model"],
+            end.finish_reason,
+            end.failure,
+            end.diagnostics,
+            usage,
+            compute_cost(served.price if served else None, usage),
+            self.transformed.event_count,
+            progress.attempts,
+            served,
+            progress.server_calls,
+            progress.rounds,
+            progress.first_output_ms,
+            self.elapsed_ms(),
+            end.upstream_latency_ms,
+            self._load_ms,
+            end.save_ms,
+            self.context,
         )
 
 
