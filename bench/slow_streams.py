@@ -83,7 +83,7 @@ class Round:
 
 async def listen(port: int, seen: Round, began: float) -> None:
     """One client; it counts only if all of its answer is there."""
-    body = json.dumps({"model": "slow", "input": "Tell me.", "stream": True}).encode()
+    body = json.dumps({"model": "slow/slow", "input": "Tell me.", "stream": True}).encode()
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(b"POST /v1/responses HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n")
     writer.write(b"content-type: application/json\r\ncontent-length: %d\r\n\r\n" % len(body))
