@@ -15,8 +15,6 @@ from typing import Any, BinaryIO, TextIO, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
-from rich.console import Console
-from rich.text import Text
 
 from antiphon.config import LogConfig
 from antiphon.stages.log import Entry
@@ -138,6 +136,9 @@ def _encode_line(entry: Entry, at: str) -> bytes:
 
 
 def _text_writer(out: TextIO) -> Callable[[Entry], None]:
+    from rich.console import Console  # only for people: JSON lines do without
+    from rich.text import Text
+
     console = Console(file=out, highlight=False, soft_wrap=True)
 
     def write(entry: Entry) -> None:
@@ -160,6 +161,9 @@ def _text_writer(out: TextIO) -> Callable[[Entry], None]:
 
 
 def _request_writer(out: TextIO) -> Callable[[Entry], None]:
+    from rich.console import Console
+    from rich.text import Text
+
     console = Console(file=out, highlight=False, soft_wrap=True)
     write_other = _text_writer(out)
 

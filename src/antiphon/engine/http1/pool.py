@@ -11,10 +11,10 @@ import ipaddress
 import re
 import ssl
 from collections import defaultdict, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from functools import lru_cache, partial
 from socket import socket as Socket
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import aiohappyeyeballs
 from aiohappyeyeballs import AddrInfoType
@@ -135,12 +135,21 @@ class ConnectionPool:
         self._is_closed = False
         self._all_lost = asyncio.Event()
 
-    async def send(self, target: Target, head: bytes, body: bytes, connect_s: float) -> Response:
-        """Send a request; return its response when the head has arrived. Raises `OSError` or one of
+    def send(
+        self, target: Target, head: bytes, body: bytes, connect_s: float
+    ) -> Coroutine[Any, Any, Response]:
+        """Send a request; return its response when the head has arrived. It must be awaited at
+        once: a connection that can be used again may be lost later. Raises `OSError` or one of
         `ConnectTimedOut`, `ConnectionFailure` and `BrokenResponse`."""
         connection = self._take_idle(target.origin)
         if connection is None:
-            connection = await self._connect(target.origin, connect_s)
+            return self._connect_and_send(target.origin, head, body, connect_s)
+        return connection.send(head, body)
+
+    async def _connect_and_send(
+        self, origin: Origin, head: bytes, body: bytes, connect_s: float
+    ) -> Response:
+        connection = await self._connect(origin, connect_s)
         return await connection.send(head, body)
 
     async def close(self) -> None:

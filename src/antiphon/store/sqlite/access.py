@@ -6,10 +6,10 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Protocol, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 from antiphon.errors import StoreError
 from antiphon.store.sqlite.file import (
@@ -89,8 +89,8 @@ class FileAccess:
     def transactions(self) -> int:
         return self.writer.transactions
 
-    async def write(self, job: Job[T]) -> T:
-        return await self.writer.run(job)
+    def write(self, job: Job[T]) -> Coroutine[Any, Any, T]:
+        return self.writer.run(job)
 
     def post(self, job: Job[object]) -> None:
         self.writer.post(job)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Coroutine
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -153,17 +153,17 @@ class SQLiteStore:
         await self._runs.close()
         await self._access.close()
 
-    async def save(self, turn: Turn, *, conversation_id: str | None = None) -> None:
+    def save(self, turn: Turn, *, conversation_id: str | None = None) -> Coroutine[Any, Any, None]:
         save = self._save_job(turn)
         if conversation_id is None:
-            return await self._access.write(save)
+            return self._access.write(save)
         add = self._conversations.add_job(conversation_id, turn)
 
         def job(connection: sqlite3.Connection) -> None:
             save(connection)
             add(connection)
 
-        return await self._access.write(job)
+        return self._access.write(job)
 
     def _save_job(self, turn: Turn) -> Job[None]:
         """Return the job that encodes and saves a turn: turns that wait for the writer are not held
