@@ -36,7 +36,7 @@ def name_servers(document: Document) -> list[str]:
 
 
 def _pairs(document: Document, kept: Document, field: str) -> list[tuple[Any, Any]]:
-    """The elements of a list, each with what is kept of it."""
+    """The elements of a list, each with its kept part."""
     given = document.get(field)
     return list(zip(given, kept[field], strict=True)) if isinstance(given, list) else []
 

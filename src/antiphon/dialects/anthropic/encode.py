@@ -86,16 +86,15 @@ def _betas(plan: Plan) -> Mapping[str, str]:
 
 def _tools(plan: Plan, quirks: AnthropicQuirks, messages: list[Document]) -> Document:
     tools = [_tool(declaration) for declaration in plan.declarations]
-    native = [
-        (place, _native_tool(tool, plan, quirks))
-        for place, tool in zip(plan.native_places, plan.native_tools, strict=True)
-        if not is_declared_apart(tool)
-    ]
-    if _client_caches(plan):  # the prompt begins with the tools: their order is the client's
-        for place, tool in native:
+    among_tools = [tool for tool in plan.native_tools if not is_declared_apart(tool)]
+    native = [_native_tool(tool, plan, quirks) for tool in among_tools]
+    if _client_caches(plan):
+        # The prompt begins with the tools: their order is the client's. Servers that are declared
+        # apart come after all tools.
+        for place, tool in zip(plan.native_places, native, strict=False):
             tools.insert(place, tool)
     else:
-        tools += [tool for _, tool in native]
+        tools += native
     if not tools:
         tools = _tools_of_history(messages)
         if not plan.native_tools:  # neither are there servers whose tools may be called

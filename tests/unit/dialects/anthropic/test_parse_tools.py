@@ -144,8 +144,3 @@ def test_an_invalid_choice_is_refused() -> None:
     assert refused(read_tool_choice, {"type": "some"}, ()) == expected
     assert refused(read_tool_choice, {"type": []}, ()) == expected
     assert refused(read_tool_choice, {"type": "tool"}, ()) == "tool_choice.name: Field required"
-
-
-def test_tools_of_an_mcp_server_have_the_name_of_the_server() -> None:
-    tool = {"type": "mcp_toolset", "mcp_server_name": "files"}
-    assert read_tools([tool], []) == (({**tool, "server_label": "files", **whole(tool)},), None)
