@@ -220,8 +220,8 @@ async def test_a_session_that_is_lost_again_is_an_error(tmp_path: Path, stream: 
 Opened: TypeAlias = AbstractAsyncContextManager[RawServer | EventServer]
 LISTED = {"tools": [{"name": "go", "inputSchema": {"type": "object"}}]}
 LIMITS: Document = {
-    "connect_timeout_s": 1.0,
-    "idle_timeout_s": 0.4,
+    "connect_timeout_s": 2.0,
+    "idle_timeout_s": 0.6,
     "max_result_bytes": 100_000,
     "max_list_bytes": 100_000,
 }

@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 from playwright.async_api import Page, expect
 
+from antiphon.store.trace.reader import read_detail
 from tests.support.gateways import Running
 from tests.support.mcp.hostile_server import NAME, hostile_gateway
 from tests.support.pages.watched import BrowserTabs
+from tests.support.waiting import until
 
 
 @pytest.fixture(scope="module")
 async def traced(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[tuple[Running, str]]:
     """A gateway, and the id of a request with three calls of a hostile server."""
     async with hostile_gateway(tmp_path_factory.mktemp("hostile")) as (setup, request_id):
+        await until(lambda: has_ended(setup.trace, request_id), "the request is in the trace")
         yield setup.gateway, request_id
+
+
+def has_ended(trace: Path, request_id: str) -> bool:
+    detail = read_detail(trace, request_id)
+    return detail is not None and detail.finish is not None
 
 
 async def expect_harmless(page: Page) -> None:
