@@ -20,7 +20,7 @@ from agents import (
     RunConfig,
     Runner,
 )
-from openai import AsyncOpenAI
+from openai import AsyncOpenAI, BadRequestError
 
 from tests.support.mcp.server_gateway import (
     ASKING,
@@ -167,6 +167,41 @@ async def test_the_provider_changes_before_the_decision(
         sent = sent_last(setup, second)
     assert types(later) == (["mcp_call", "message"] if approve else ["message"])
     assert ("Hello Ada" if approve else "Not now.") in sent
+
+
+# --- Chat Completions -----------------------------------------------------------------------------
+
+
+@streamed_and_whole
+@every_dialect
+async def test_a_client_of_chat_completions_gets_the_text(
+    tmp_path: Path, server: ToolsServer, kind: str, stream: bool
+) -> None:
+    """The format has no item for the call of a server."""
+    question: Any = [{"role": "user", "content": "Greet Ada."}]
+    given: Document = {"model": model_of(kind), "messages": question, "tools": [TOOL]}
+    async with client_of(tmp_path, server, {kind: [GREET, DONE]}) as (setup, client):
+        if stream:
+            chunks = await client.chat.completions.create(**given, stream=True)
+            texts = [chunk.choices[0].delta.content async for chunk in chunks if chunk.choices]
+            text = "".join(filter(None, texts))
+        else:
+            completion = await client.chat.completions.create(**given)
+            text = completion.choices[0].message.content or ""
+        sent = sent_last(setup, kind)
+    assert text == TEXT
+    assert "Hello Ada" in sent
+
+
+async def test_a_client_of_chat_completions_cannot_approve(
+    tmp_path: Path, server: ToolsServer
+) -> None:
+    question: Any = [{"role": "user", "content": "Greet Ada."}]
+    tools: Any = [ASKING]
+    async with client_of(tmp_path, server, {"chat": []}) as (_, client):
+        with pytest.raises(BadRequestError) as caught:
+            await client.chat.completions.create(model="chat/m", messages=question, tools=tools)
+    assert caught.value.param == "tools[0].require_approval"
 
 
 # --- in the background ----------------------------------------------------------------------------

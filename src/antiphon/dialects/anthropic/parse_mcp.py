@@ -37,6 +37,7 @@ _SERVER: Mapping[str, Shape] = {
 }
 
 
+NO_TYPE = f"Tools of an MCP server are declared by {SERVERS} and an {TOOLSET}, not by 'mcp'"
 NO_SERVERS = f"An {TOOLSET} needs {SERVERS}, with the server that it names"
 
 

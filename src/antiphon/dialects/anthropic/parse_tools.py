@@ -15,7 +15,7 @@ from typing import Any
 from antiphon.core.items import Document
 from antiphon.dialects.anthropic.parse_blocks import with_extra
 from antiphon.dialects.anthropic.parse_errors import invalid, mapping, type_name
-from antiphon.dialects.anthropic.parse_mcp import FORMAT, NO_SERVERS, TOOLSET
+from antiphon.dialects.anthropic.parse_mcp import FORMAT, NO_SERVERS, NO_TYPE, TOOLSET
 from antiphon.dialects.anthropic.parse_types import TOOL, check_members
 
 _DATED = re.compile(r"(?P<family>[a-z_]+?)_20\d{6}$")
@@ -54,6 +54,8 @@ def _read_tool(tool: Any, path: str, found: Mapping[str, int], *, has_servers: b
         return {**known, "parameters": schema, **_whole(tool)}
     if family == "web_search":
         return _read_search(tool)
+    if family == "mcp":
+        raise invalid(f"{path}.type", NO_TYPE)
     if family == TOOLSET and not has_servers:
         raise invalid(f"{path}.mcp_server_name", NO_SERVERS)
     return {**tool, **_whole(tool)}

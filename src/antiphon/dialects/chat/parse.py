@@ -93,8 +93,23 @@ _CUSTOM = object_of(
         "format": tagged_union({"text": any_object, "grammar": object_of({"grammar": _GRAMMAR})}),
     },
 )
+_MCP = object_of(
+    {"server_label": non_empty_string, "require_approval": enum("never")},
+    {
+        "server_url": string,
+        "server_description": string,
+        "authorization": string,
+        "headers": map_of(string),
+        "allowed_tools": list_of(string),
+    },
+)
+"""The format has no item for a call of a server: the client cannot approve one."""
 _TOOL = tagged_union(
-    {"function": object_of({"function": _FUNCTION}), "custom": object_of({"custom": _CUSTOM})},
+    {
+        "function": object_of({"function": _FUNCTION}),
+        "custom": object_of({"custom": _CUSTOM}),
+        "mcp": _MCP,
+    },
     allow_unknown=True,
 )
 _NAMED = object_of({"name": non_empty_string})
@@ -134,7 +149,7 @@ def _read_tool(tool: Document) -> Document:
     """Flatten a tool: `{"type": "function", "function": {…}}` has its members in an object."""
     kind = tool["type"]
     nested = tool.get(kind)
-    if not isinstance(nested, Mapping):
+    if not isinstance(nested, Mapping) or kind == "mcp":
         return tool
     flat = {"type": kind, **{name: value for name, value in tool.items() if name != kind}, **nested}
     grammar = (flat.get("format") or {}).get("grammar") if kind == "custom" else None

@@ -150,6 +150,7 @@ def test_a_toolset_keeps_its_breakpoint() -> None:
     ("servers", "tools", "path"),
     [
         (None, [toolset()], "tools.0.mcp_server_name"),
+        ([SERVER], [{"type": "mcp", "server_label": "sky"}], "tools.0.type"),
         ([SERVER], [toolset("sea")], "tools.0.mcp_server_name"),
         ([SERVER], [{"type": "mcp_toolset"}], "tools.0.mcp_server_name"),
         ([SERVER], [toolset(), READ, toolset()], "tools.2.mcp_server_name"),
