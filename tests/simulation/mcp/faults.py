@@ -203,7 +203,8 @@ def flood(draft: McpDraft) -> McpReply:
 
 
 def wrong_id(draft: McpDraft) -> McpReply:
-    return send(draft, {**_result(draft), "id": 987_654}, reply="none")
+    """A reply to a request that was not made; the package accepts it in the stream of a request."""
+    return send(draft, {**_result(draft), "id": 987_654}, reply="any")
 
 
 def protocol_error(draft: McpDraft) -> McpReply:

@@ -10,8 +10,9 @@ Document = dict[str, Any]
 TOKEN = re.compile(r"ax(\d+)-(\w+?)-(\d+)-(\d+)x")
 """In the arguments of a call: the exchange, its tenant, the number of the upstream call, and that
 of the call within it."""
-Reply = Literal["result", "error", "none"]
-"""What a client must get of a call: its text, the error that the tool reports, or a failure."""
+Reply = Literal["result", "error", "none", "any"]
+"""What a client must get of a call: its text, the error that the tool reports, a failure, or any of
+these."""
 
 
 def find_token(text: str) -> str:
