@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 import pytest
 
+import antiphon
 from antiphon.core.client_profile import Profile
 from antiphon.core.events import Event
 from antiphon.core.history.capsule import Sealer
@@ -151,6 +152,21 @@ def test_a_client_of_the_same_format_gets_the_blocks_of_the_provider(case: Case)
         assert found["usage"] == found["usage"] | usage
 
 
+@every(RECORDED)
+def test_a_gateway_behind_a_gateway_changes_nothing(case: Case) -> None:
+    data = rendered(events_of(case))
+    dialect = resolve("anthropic").for_client(REQUEST.client_format)
+    behind = Translation(machine((), empty_arguments="{}", seal=seal_nothing), Source(dialect))
+    found = message_of(rendered(behind.feed(data) + behind.close()))
+    sent = message_of(data)
+    assert visible_blocks(found) == visible_blocks(sent)
+    assert (found["stop_reason"], found["usage"]) == (sent["stop_reason"], sent["usage"])
+
+
+def seal_nothing(states: object, text: str) -> str:
+    return "sealed"
+
+
 @every(streams(RECORDED))
 def test_the_cuts_of_a_stream_change_nothing(case: Case) -> None:
     places = random.Random(case.id).sample(range(len(case.data)), min(40, len(case.data)))
@@ -187,6 +203,18 @@ def test_the_package_of_the_vendor_reads_the_blocks_of_the_provider(case: Case) 
         for block in read["content"]
     ]
     assert (found, read["stop_reason"]) == (whole["content"], whole["stop_reason"])
+
+
+@every(RECORDED)
+def test_a_replay_for_this_format_has_the_blocks_of_the_provider(case: Case) -> None:
+    request: Document = {"model": "m", "max_tokens": 9, "messages": [HI]}
+    frames = antiphon.replay(case.data, dialect="anthropic", request=request, format="messages")
+    kinds = [each["content_block"]["type"] for each in frames if "content_block" in each]
+    sent = [block["type"] for block in visible_blocks(message_of(case.data))]
+    # Without a key nothing can be sealed, so state without a thought is left out.
+    assert [each for each in kinds if each != "thinking"] == [
+        each for each in sent if each != "thinking"
+    ]
 
 
 # --- the next request -----------------------------------------------------------------------------

@@ -47,8 +47,7 @@ CHECK_ONLY: Mapping[str, str] = {
         e2e/test_access.py e2e/test_cache_usage.py e2e/test_changing_formats.py
         e2e/test_chained_processes.py e2e/test_fault_reports.py e2e/test_formats_features.py
         e2e/test_kept_output.py e2e/test_lifecycle_validation.py e2e/test_mcp.py
-        e2e/test_mcp_attacks.py e2e/test_mcp_clients.py e2e/test_mcp_messages.py
-        e2e/test_mcp_outcomes.py e2e/test_mcp_run_end.py
+        e2e/test_mcp_clients.py e2e/test_mcp_messages.py e2e/test_same_format.py
         e2e/test_mcp_servers.py e2e/test_openai_sdk.py e2e/test_profiles.py e2e/test_replay.py
         e2e/test_resume.py e2e/test_strict.py e2e/test_upstream_tables.py e2e/test_web_search.py
         contract/test_vocabulary.py open_responses/test_compliance.py

@@ -33,8 +33,6 @@ def block_type(value: Any) -> str:
 def extend(block: Block | None, delta: Any) -> list[Delta]:
     """Write a delta into its block; one that does not belong to the block is an `Extra`."""
     match delta:
-        case {"type": str()} if isinstance(block, KeptBlock):
-            return block.write(delta)
         case {"type": "text_delta", "text": text} if isinstance(block, TextBlock):
             return block.write(text)
         case {"type": "input_json_delta", "partial_json": str(fragment)} if isinstance(
@@ -49,6 +47,8 @@ def extend(block: Block | None, delta: Any) -> list[Delta]:
             return block.sign(signature)
         case {"type": "citations_delta", "citation": citation} if isinstance(block, TextBlock):
             return block.cite(citation)
+        case {"type": str()} if isinstance(block, KeptBlock):
+            return block.write(delta)
     return [Extra(block_type(delta) or "content_block_delta", delta)]
 
 

@@ -210,10 +210,9 @@ class AnthropicDecoder:
         cited = block.get("citations")
         citations = cited if isinstance(cited, list) else ()
         opened = self._blocks.new_text(citations)
-        if self._keeps_blocks:
-            members = other_members(block, "text")
-            continues = self._blocks.has_text
-            opened = KeptText(annotate, citations, members, continues=continues)
+        members = other_members(block, "text") if self._keeps_blocks else {}
+        if members or (self._keeps_blocks and self._blocks.has_text):
+            opened = KeptText(annotate, citations, members)
         self._blocks.open(index, opened)
         return opened.write(block.get("text"))
 

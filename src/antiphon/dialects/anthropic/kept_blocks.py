@@ -124,19 +124,15 @@ class KeptText(TextBlock):
     """Text that is a part of its own, and has the members of its block. Citations count from its
     first character."""
 
-    def __init__(
-        self, annotate: Annotate, citations: Sequence[Any], members: Document, *, continues: bool
-    ) -> None:
-        """`continues`: there is text before it in the same message."""
+    def __init__(self, annotate: Annotate, citations: Sequence[Any], members: Document) -> None:
         super().__init__(0, annotate, citations)
         self._members = members
-        is_plain = not (members or continues)
-        self._opened = None if is_plain else BlockStart("text", make_extra(members))
+        self._opened: BlockStart | None = BlockStart("text", make_extra(members))
 
     def write(self, text: Any) -> list[Delta]:
         """An empty block begins no item."""
         deltas = super().write(text)
-        if not deltas or self._opened is None:
+        if self._opened is None or not deltas:
             return deltas
         opened, self._opened = self._opened, None
         return [opened, *deltas]
