@@ -336,7 +336,7 @@ class Run:
         if fault is not None:
             raise UpstreamError(fault)
         output.unread.extend(events)
-        if not whole:
+        if not whole and translation.next is READING:
             attempt.watch_idle(finishing=translation.machine.pending_finish is not None)
 
     def _restart(self, plan: Plan) -> None:
