@@ -216,7 +216,7 @@ class Attempts:
 
     def acquire(self, held: Releases) -> None:
         """Choose the first target, and take its key; `held` releases what the calls use."""
-        held.add(self._release)
+        held.append(self._release)
         self._take(self._policy.first())
 
     def _release(self) -> None:
@@ -237,7 +237,7 @@ class Attempts:
     def set_deadline(self, on_timeout: Callable[[], None], held: Releases) -> None:
         """Give all further calls together the total time of the current provider."""
         total_s = self.chosen.target.provider.timeouts.total_s
-        held.add(InactivityTimer(total_s, on_timeout).cancel)
+        held.append(InactivityTimer(total_s, on_timeout).cancel)
         self._policy.set_deadline(total_s)
 
     def stop(self, fault: ProviderFault) -> None:

@@ -136,14 +136,14 @@ class Run:
         caller = self.prepared.caller
         self.state = State.OPENING
         try:
-            held.add(partial(self._services.active.discard, self))
+            held.append(partial(self._services.active.discard, self))
             self._services.active.add(self)
             self._trace.start_clock()
             self.limit_headers = await self._admit(caller.client, caller.request_id)
-            held.add(self._trace.abort)
+            held.append(self._trace.abort)
             self._trace.begin(self.prepared.skipped, software=caller.profile.software)
             self._attempts.acquire(held)
-            held.add(self._calls.close)
+            held.append(self._calls.close)
             self._output.open()
             if self._attempts.chosen.target is not self.prepared.targets[0]:
                 self._restart(self._attempts.plan)
@@ -339,7 +339,7 @@ class Run:
         if fault is not None:
             raise UpstreamError(fault)
         output.unread.extend(events)
-        if not whole:
+        if not whole and translation.next is READING:
             attempt.watch_idle(finishing=translation.machine.pending_finish is not None)
 
     def _restart(self, plan: Plan) -> None:

@@ -185,29 +185,22 @@ class TimeLimit:
             self._task.cancel()
 
 
-class Releases:
-    """What has to be released: the last one first, and each of them, whatever another one raises.
+class Releases(list[Callable[[], object]]):
+    """Functions that release something: called in `close`, the last one first, and each of them,
+    whatever another one raises.
 
     A `contextlib.ExitStack` for contexts that need not know of an error, for a third of the
     cost."""
 
-    def __init__(self) -> None:
-        self._waiting: list[Callable[[], object]] = []
-
-    def add(self, release: Callable[[], object]) -> None:
-        """Call a function at the end."""
-        self._waiting.append(release)
-
     def enter(self, context: AbstractContextManager[object]) -> None:
-        """Enter a context, and leave it at the end."""
+        """Enter a context, and leave it in `close`."""
         context.__enter__()
-        self._waiting.append(partial(context.__exit__, None, None, None))
+        self.append(partial(context.__exit__, None, None, None))
 
     def close(self) -> None:
-        waiting = self._waiting
         try:
-            while waiting:
-                waiting.pop()()
+            while self:
+                self.pop()()
         finally:
-            if waiting:
+            if self:
                 self.close()

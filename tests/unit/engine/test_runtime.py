@@ -65,9 +65,9 @@ def test_what_was_added_is_released_once_the_last_one_first() -> None:
         released.append("left")
 
     releases = Releases()
-    releases.add(partial(released.append, "first"))
+    releases.append(partial(released.append, "first"))
     releases.enter(context())
-    releases.add(partial(released.append, "last"))
+    releases.append(partial(released.append, "last"))
     assert released == ["entered"]
     releases.close()
     releases.close()
@@ -77,10 +77,10 @@ def test_what_was_added_is_released_once_the_last_one_first() -> None:
 def test_an_error_in_a_release_keeps_no_other_from_being_made() -> None:
     released: list[str] = []
     releases = Releases()
-    releases.add(partial(released.append, "first"))
-    releases.add(partial(int, "second"))
-    releases.add(partial(released.append, "third"))
-    releases.add(partial(int, "last"))
+    releases.append(partial(released.append, "first"))
+    releases.append(partial(int, "second"))
+    releases.append(partial(released.append, "third"))
+    releases.append(partial(int, "last"))
     with pytest.raises(ValueError, match="second") as caught:
         releases.close()
     assert "last" in str(caught.value.__context__)

@@ -224,12 +224,15 @@ def _list_texts(kind: type[Struct]) -> list[str]:
 
 _TEXTS: dict[type[TraceRow], list[str]] = {kind: _list_texts(kind) for kind in KINDS}
 
+_ONLY_ID = frozenset({TraceStream, TraceUsage})
+"""Rows whose only text, but for a payload, is the id of the request."""
+
 
 def collect_texts(rows: Iterable[TraceRow]) -> set[str]:
     """Return every text in rows but the payloads, each once."""
     values: set[Any] = set()
     for row in rows:
-        if type(row) is TraceStream:
+        if type(row) in _ONLY_ID:
             values.add(row.request_id)
         else:
             values.update(astuple(row))
