@@ -369,9 +369,12 @@ def failures_have_reasons(world: World) -> Iterator[str]:
         if row.row.__struct_config__.tag == "error"
     }
     killed = {gateway.process.name for gateway in world.gateways if gateway.process.is_dead}
+    cut_off = {entry.facts.get("request_id") for name, entry in world.history.log if name in killed}
     for exchange in world.history.exchanges:
         if exchange.process in killed or not _has_failed(exchange):
             continue
+        if exchange.is_background and exchange.request_id in cut_off:
+            continue  # the process that generated it was killed
         if _was_lost(exchange.response or {}) or exchange.attached_to:
             continue  # its process cannot say why; or another request has the reason
         if exchange.is_websocket and exchange.status == 200:

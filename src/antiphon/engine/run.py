@@ -499,23 +499,31 @@ class GatewayCalls:
         self._release = release
         self._tasks: dict[str, asyncio.Future[object]] = {}
         self._is_closed = False
+        self._closing: asyncio.Future[object] | None = None
+        """Done with `close`; made with the first call."""
 
     async def outcome(self, calls: Sequence[GatewayCall]) -> object:
-        """Return the outcome of the first call; start the others at the same time."""
+        """Return the outcome of the first call; start the others at the same time. Cancelled calls
+        may take a while to end: `release` waits for them, and not the response."""
         if self._is_closed:
             return calls[0].fail()
+        if self._closing is None:
+            self._closing = asyncio.get_running_loop().create_future()
         for call in calls:
             if call.call_id not in self._tasks:
                 self._tasks[call.call_id] = asyncio.ensure_future(self._make(call))
         task = self._tasks[calls[0].call_id]
-        await asyncio.wait({task})  # cancelling a call must not cancel the run
-        if task.cancelled() or task.exception() is not None:
+        # Cancelling a call must not cancel the run.
+        await asyncio.wait({task, self._closing}, return_when=asyncio.FIRST_COMPLETED)
+        if not task.done() or task.cancelled() or task.exception() is not None:
             return calls[0].fail()
         return task.result()
 
     def close(self) -> None:
         """Cancel the calls that are being made, and make no more."""
         self._is_closed = True
+        if self._closing is not None and not self._closing.done():
+            self._closing.set_result(None)
         for task in self._tasks.values():
             task.cancel()
 

@@ -54,6 +54,25 @@ async def test_a_search_that_is_called_off_has_failed() -> None:
     assert await waiting == FAILED
 
 
+async def test_a_call_that_takes_long_to_be_called_off_does_not_delay_the_response() -> None:
+    begun, told = asyncio.Event(), asyncio.Event()
+
+    async def search(asked: SearchCall) -> SearchOutcome:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await told.wait()  # as until a server knows that its result is not wanted
+        return FOUND
+
+    searches = GatewayCalls(search)
+    waiting = asyncio.ensure_future(searches.outcome([call("a")]))
+    await begun.wait()
+    searches.close()
+    assert await waiting == FAILED
+    told.set()
+
+
 async def test_nothing_is_found_where_nobody_searches() -> None:
     assert await find_nothing(call("a")) == SearchOutcome()
 

@@ -17,7 +17,7 @@ from antiphon.core.mcp.values import McpProblem, McpResult, McpServer, McpToolLi
 
 UNREADABLE = "The call was not made: its arguments are not a JSON object."
 _SHOWN_TOOLS = 5
-_INTERRUPTED = "The server was not asked, because the response ended."
+_INTERRUPTED = "The response ended before the server had sent its result."
 
 
 class ServerCall(GatewayCall, frozen=True, kw_only=True):
