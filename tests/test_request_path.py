@@ -13,8 +13,8 @@ from tests.support.request_path import MODELS, count_request_path
 # The HTTP client for providers is ours: a file, 13 switches and a class in place of a library's
 # (docs/adr/0106-plain-requests-have-a-client-of-our-own.md). The reader of an attempt has a file of
 # its own, since the translation also asks MCP servers.
-FILES = 72
-SWITCHES = 385  # 375, and some more where the network is read in more pieces
+FILES = 71
+SWITCHES = 383  # 373, and some more where the network is read in more pieces
 CLASSES = 53
 
 
@@ -31,6 +31,7 @@ async def test_the_counter_sees_the_whole_request_from_its_body_to_the_end_of_th
 ) -> None:
     path = await count_request_path(tmp_path)
     assert next(iter(path.files)).startswith("server/")
+    assert path.most_unread == 1, "the chunks were not paced"
     assert path.files["framing/sse.py"] >= 3, "a chunk was not read alone"
     assert any(name.startswith("store/") for name in path.files), "the turn was not saved"
     assert any(name.startswith("runs/background.py:") for name in path.classes)

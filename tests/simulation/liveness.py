@@ -12,7 +12,6 @@ from tests.simulation.world import World
 
 _SLACK_S = 1.0  # for latencies of network and disk
 _CLOSE_S = 0.1
-_SESSIONS_S = 5.0  # for the MCP sessions of a response, which are closed before it ends
 
 
 def the_world_ends(world: World) -> Iterator[str]:
@@ -31,7 +30,6 @@ def answers_end_in_time(world: World) -> Iterator[str]:
             continue
         limit_s = stream_s if exchange.is_stream else whole_s
         limit_s += exchange.paused_s + saves_s(world, exchange) + _SLACK_S
-        limit_s += 0.0 if exchange.mcp is None else _SESSIONS_S
         taken_s = exchange.ended - exchange.began
         if taken_s > limit_s:
             yield f"exchange {exchange.number}: took {taken_s:.1f} s of {limit_s:.1f} s"

@@ -7,9 +7,7 @@ response that is read. Only the run decides when the next call is made.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable
 from functools import partial
 from typing import Protocol, TypeVar
 
@@ -17,7 +15,6 @@ from antiphon.core.diagnostic import Diagnostic
 from antiphon.core.events import Event
 from antiphon.core.faults.fault import ProviderFault, timeout_fault
 from antiphon.core.faults.kinds import FaultKind
-from antiphon.core.items import Document
 from antiphon.core.plan.next_round import FinishedRound
 from antiphon.core.plan.plan import Outbound, Plan
 from antiphon.core.translation.next_step import Round
@@ -27,7 +24,7 @@ from antiphon.engine.health import NO_KEY, KeyLease
 from antiphon.engine.rejections import ModeFallback
 from antiphon.engine.report import AttemptReport
 from antiphon.engine.retry import NextAttempt, RetryPolicy
-from antiphon.engine.runtime import InactivityTimer
+from antiphon.engine.runtime import InactivityTimer, Releases, TimeLimit
 from antiphon.engine.services import Compact, Prepared, Services
 from antiphon.engine.tracing import RunTrace
 from antiphon.engine.upstream import Upstream, UpstreamAnswer, error_body
@@ -88,7 +85,7 @@ class Attempt:
         provider = self.chosen.target.provider
         received = await self._upstream.open(provider, self.outbound, self.chosen.key)
         self._received = received
-        latency_ms = round((clock() - began) * 1000, 1)
+        latency_ms = round((clock() - began) * 10_000) / 10
         if received.status >= 300:
             body = await error_body(received)
             if self._raw is not None and body:
@@ -186,18 +183,18 @@ class Attempts:
             prepared.targets,
             services.health,
             services.attempts,
-            clock=runtime.monotonic,
-            random=runtime.random,
-            on_skip=trace.skip_target,
+            runtime.monotonic,
+            runtime.random,
+            trace.skip_target,
             # A request that begins a session gets the key that was used least.
-            session=None if prepared.session == prepared.response.id else prepared.session,
+            None if prepared.session == prepared.response.id else prepared.session,
         )
         self._encoding = RequestEncoding(
-            planner=prepared.planner,
-            rejected=services.rejected,
-            unseal=prepared.unseal,
-            stream=prepared.request.stream,
-            modes=ModeFallback(services.rejected_modes, runtime.monotonic),
+            prepared.planner,
+            services.rejected,
+            prepared.unseal,
+            prepared.request.stream,
+            ModeFallback(services.rejected_modes, runtime.monotonic),
         )
         self.chosen = NextAttempt(0, prepared.targets[0], NO_KEY)
         """The target that is called now, or next, and its key."""
@@ -208,7 +205,8 @@ class Attempts:
         """The call under way; None before its request is encoded."""
         self.sent_body = b""
         """The body of the last request; empty before the first."""
-        self._opening: asyncio.Timeout | None = None
+        self._limit: TimeLimit | None = None
+        """Of the step before the first output."""
         self.stopped: ProviderFault | None = None
         """Why the run was ended from outside, once it was."""
         self.latency_ms: float | None = None
@@ -216,9 +214,9 @@ class Attempts:
 
     # Acquire and release
 
-    def acquire(self, held: ExitStack) -> None:
+    def acquire(self, held: Releases) -> None:
         """Choose the first target, and take its key; `held` releases what the calls use."""
-        held.callback(self._release)
+        held.append(self._release)
         self._take(self._policy.first())
 
     def _release(self) -> None:
@@ -236,29 +234,26 @@ class Attempts:
         if self.current is not None:
             self.current.close()
 
-    def set_deadline(self, on_timeout: Callable[[], None], held: ExitStack) -> None:
+    def set_deadline(self, on_timeout: Callable[[], None], held: Releases) -> None:
         """Give all further calls together the total time of the current provider."""
         total_s = self.chosen.target.provider.timeouts.total_s
-        held.callback(InactivityTimer(total_s, on_timeout).cancel)
+        held.append(InactivityTimer(total_s, on_timeout).cancel)
         self._policy.set_deadline(total_s)
 
     def stop(self, fault: ProviderFault) -> None:
         """End the run from outside: interrupt its opening, or the read that is pending."""
         self.stopped = self.stopped or fault
-        if self._opening is not None and not self._opening.expired():
-            self._opening.reschedule(0)
+        if self._limit is not None:
+            self._limit.interrupt()
         if self.current is not None:
             self.current.stop(self.stopped)
 
     # One call
 
-    async def interruptible(self, limit_s: float | None, step: Callable[[], Awaitable[_T]]) -> _T:
-        """Run a step within its time; raises `TimeoutError` after it, and if `stop` is called."""
-        try:
-            async with asyncio.timeout(limit_s) as self._opening:
-                return await step()
-        finally:
-            self._opening = None
+    def limit_time(self, limit_s: float | None) -> TimeLimit:
+        """Make the time limit of a step before the first output; `stop` interrupts it, too."""
+        self._limit = TimeLimit(limit_s)
+        return self._limit
 
     async def encode(self) -> Attempt:
         """Encode the request of a call; it is not sent yet."""
@@ -287,9 +282,10 @@ class Attempts:
         self.plan = await self._compute(plan)
         return None
 
-    async def _use_items(self, items: Sequence[Document]) -> None:
-        """Plan the first request again, with output items at its end; raises `InvalidRequest`."""
-        planner = self._encoding.planner.continue_with(items)
+    async def _use_outcome(self, wanted: Round) -> None:
+        """Plan the first request again, with the outcome of calls at its end; raises
+        `InvalidRequest`."""
+        planner = self._encoding.planner.continue_with(wanted.items, wanted.follow_up.steps)
         self._encoding.use_planner(planner)
         self.plan = await self._compute(partial(self._encoding.plan, self.chosen.target))
         self._policy.keep_targets(self._encoding.can_serve)
@@ -305,14 +301,16 @@ class Attempts:
         provider, model = target.name
         assert self._lease is not None
         return AttemptReport(
-            number=self.chosen.number,
-            provider=provider,
-            model=model,
-            key_name=self._lease.key_name,
-            dialect=target.provider.spec.dialect,
-            price=target.price,
-            status=status,
-            latency_ms=round((self._services.runtime.monotonic() - began) * 1000),
+            self.chosen.number,
+            provider,
+            model,
+            self._lease.key_name,
+            target.provider.spec.dialect,
+            target.price,
+            status,
+            round((self._services.runtime.monotonic() - began) * 1000),
+            self._trace.elapsed_ms(),
+            self._trace.round,
         )
 
     # The next call
@@ -362,14 +360,10 @@ class Attempts:
         gateway (`is_first`). Raises `InvalidRequest` if that cannot be planned with their outcome.
         """
         if is_first:
-            await self._use_items(wanted.items)
+            await self._use_outcome(wanted)
             await self.pause()
-        else:
-            self._trace.begin_round()
-            self._next_round(wanted)
-
-    def _next_round(self, wanted: Round) -> None:
-        """Take the target and key of a further round, whose request has the rounds before it."""
+            return
+        self._trace.begin_round()
         self._encoding.add_round(FinishedRound(wanted.items, wanted.follow_up))
         can_take_over = partial(self._encoding.can_take_over, plan=self.plan)
         self._take(self._policy.next_round(self.chosen, can_take_over))

@@ -87,6 +87,8 @@ class Keyring:
         return min(self._keys, key=lambda key: self._until(key, model))
 
     def _until(self, key: str, model: str) -> float:
+        if not self._cooling_until:
+            return 0.0
         until = self._cooling_until.get
         return max(until((key, _ALL_MODELS), 0.0), until((key, model), 0.0))
 
@@ -199,7 +201,8 @@ class ProviderHealth:
 
     def pick_key(self, model: str, session: str | None = None) -> str | None:
         """Choose a key for a model that may be requested now; None if it may not."""
-        if self.missing.get(model, 0.0) > self.clock() or not self.breaker.allows():
+        is_missing = self.missing and self.missing.get(model, 0.0) > self.clock()
+        if is_missing or not self.breaker.allows():
             return None
         return self.keyring.pick(model=model, session=session)
 

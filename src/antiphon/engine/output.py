@@ -6,7 +6,7 @@ log and trace what has failed, and how the run has ended.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -31,10 +31,10 @@ from antiphon.engine.fault_report import (
     report_fault,
 )
 from antiphon.engine.report import AttemptReport
-from antiphon.engine.services import Prepared, Services, make_describe
+from antiphon.engine.services import Prepared, Services, describe_fault
 from antiphon.engine.tracing import RunEnd, RunTrace
 from antiphon.engine.turns import SaveTurn, TurnWriter
-from antiphon.errors import UpstreamError
+from antiphon.errors import InvalidRequest, ToolsNotUsable, UpstreamError
 from antiphon.stages.log import Entry
 from antiphon.stages.pipeline import Pipeline, build_pipeline
 from antiphon.stages.stage import Batch
@@ -58,12 +58,17 @@ class RunLog:
         self._attempts = attempts
         self._reports: dict[ProviderFault, FaultReport] = {}
         self._logged_bugs: set[ProviderFault] = set()
+        self._refusal: InvalidRequest | None = None
+        """Why there is no response: the request was refused during the run."""
 
     @property
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> Mapping[str, Any]:
         """Names and numbers of the request and its current target; safe to log."""
         plan = self._attempts.plan
-        return {**self._trace.facts, "provider": plan.provider, "provider_model": plan.model}
+        facts = self._trace.facts
+        if plan.provider == facts["provider"] and plan.model == facts["provider_model"]:
+            return facts
+        return {**facts, "provider": plan.provider, "provider_model": plan.model}
 
     def cost_usd(self, usage: ResponseUsage | None) -> float | None:
         """Return the cost at the current target; None if its price is unknown."""
@@ -72,7 +77,7 @@ class RunLog:
 
     def describe(self, fault: ProviderFault) -> str:
         """Describe a fault of the current provider to the client, in its language."""
-        return make_describe(self._attempts.chosen.target, self._prepared.caller)(fault)
+        return describe_fault(self._attempts.chosen.target, self._prepared.caller, fault)
 
     def attempt_failed(
         self, attempt: AttemptReport, fault: ProviderFault, translation: Translation
@@ -89,6 +94,12 @@ class RunLog:
         if not is_bug(fault):
             facts = {"attempt": attempt.number, "key": attempt.key_name, **report.facts}
             self._emit(Entry("attempt.failed", "warning", {**self.facts, **facts}))
+
+    def request_refused(self, problem: InvalidRequest) -> ToolsNotUsable:
+        """Note that the request cannot be served with the tools of its servers; return the error to
+        raise."""
+        self._refusal = problem
+        return ToolsNotUsable(problem)
 
     def report_bug(self, error: Exception, translation: Translation) -> ProviderFault:
         """Log an unexpected exception in the gateway's own code; return it as a fault."""
@@ -127,11 +138,11 @@ class RunLog:
         finally:
             self._trace.finish(
                 RunEnd(
-                    failure=failure,
-                    diagnostics=diagnostics,
-                    finish_reason=self.finish_reason(translation),
-                    upstream_latency_ms=self._attempts.latency_ms,
-                    save_ms=save_ms,
+                    failure,
+                    diagnostics,
+                    self.finish_reason(translation),
+                    self._attempts.latency_ms,
+                    save_ms,
                     partial_usage=usage,
                 )
             )
@@ -180,6 +191,10 @@ class RunLog:
             report = self._report(fault, translation)
             return msgspec.structs.replace(report, message=self.describe(fault))
         response = self._trace.transformed.response
+        refusal = self._refusal
+        if response is None and refusal is not None:
+            message = clean_own_text(refusal.message, self._redactor)
+            return FaultReport(code=refusal.wire_code or refusal.kind, message=message)
         if response is None or response.error is None:
             return None
         message = clean_own_text(response.error.message, self._redactor)
@@ -253,9 +268,9 @@ class RunOutput:
             prepared.caller.profile,
             self._trace.transformed,
             services.emit,
-            describe=self.log.describe,
-            elapsed_ms=self._trace.elapsed_ms,
-            cost_usd=self.log.cost_usd,
+            self.log.describe,
+            self._trace.elapsed_ms,
+            self.log.cost_usd,
             store=prepared.request.store or prepared.request.conversation is not None,
             stages=[make() for make in services.stages],
             padding=services.runtime.new_nonce if options.get("include_obfuscation") else None,
@@ -327,13 +342,13 @@ class RunOutput:
         machine.diagnostics.clear()
         return Batch(
             events,
-            fault=machine.fault or self.fault,
+            machine.fault or self.fault,
+            translation.path.refused,
+            self.diagnostics,
+            self.log.facts,
+            self._attempts.latency_ms,
+            self.event_count,
             finish_reason=self.log.finish_reason(translation),
-            refused=translation.path.refused,
-            diagnostics=self.diagnostics,
-            facts=self.log.facts,
-            upstream_latency_ms=self._attempts.latency_ms,
-            event_count=self.event_count,
         )
 
     def close(self, translation: Translation) -> None:

@@ -26,7 +26,7 @@ class TraceContext(Protocol):
         """Return the span id of the attempt that was begun last, or a new one."""
 
 
-class AttemptReport(Struct, frozen=True, kw_only=True):
+class AttemptReport(Struct, frozen=True):
     """One call of a provider: it failed, or its output has begun."""
 
     number: int
@@ -38,18 +38,18 @@ class AttemptReport(Struct, frozen=True, kw_only=True):
     price: Price | None = None
     status: int | None = None
     """The provider's HTTP status; None if there was no response."""
-    fault_type: str | None = None
-    fault_code: str | None = None
-    reason: str | None = None
-    """The provider's own words, without secrets and quotes of the request."""
-    words: ProviderWords = ProviderWords()
-    """What else it said."""
     latency_ms: int = 0
     at_ms: float = 0.0
     """When it failed or had its first output, since the run began."""
     round: int = 0
     """The number of the round, from 0."""
     span_id: int = 0
+    fault_type: str | None = None
+    fault_code: str | None = None
+    reason: str | None = None
+    """The provider's own words, without secrets and quotes of the request."""
+    words: ProviderWords = ProviderWords()
+    """What else it said."""
 
 
 class ServerCallReport(Struct, frozen=True, kw_only=True):
@@ -62,25 +62,27 @@ class ServerCallReport(Struct, frozen=True, kw_only=True):
     item_id: str
     error: str | None = None
     """The type of the error; None: there was none."""
+    reason: str | None = None
+    """Why the server could not be used, in our own words."""
     result_bytes: int = 0
     """Size of the result of a tool; of a list, the number of tools."""
     duration_ms: float = 0.0
 
 
-class RunReport(Struct, frozen=True, kw_only=True):
+class RunReport(Struct, frozen=True):
     """What happened in a run."""
 
     request_id: str
-    response_id: str = ""
     received_at_ms: int
     client: str
-    format: str = "responses"
-    """The format that the client speaks."""
-    requested_model: str = ""
     provider: str
     """The provider that served it; of a run that failed, the last one tried."""
     model: str
     status: str
+    format: str = "responses"
+    """The format that the client speaks."""
+    response_id: str = ""
+    requested_model: str = ""
     finish_reason: str | None = None
     """Why the model stopped, in the provider's own word; None if it sent none."""
     failure: FaultReport | None = None
@@ -91,14 +93,16 @@ class RunReport(Struct, frozen=True, kw_only=True):
     """In billionths of a US dollar; None: tokens were used, and their price is unknown."""
     events: int = 0
     attempts: Sequence[AttemptReport] = ()
+    served_by: AttemptReport | None = None
+    """The attempt whose output the response has; without one, the last that failed."""
     server_calls: Sequence[ServerCallReport] = ()
     """Calls of MCP servers, in the order of their ends."""
     rounds: Sequence[float] = (0.0,)
     """When each round began, in milliseconds since the run began."""
-    upstream_latency_ms: float | None = None
-    """Time of the last attempt to the head of the provider's response."""
     first_event_ms: float | None = None
     duration_ms: float = 0.0
+    upstream_latency_ms: float | None = None
+    """Time of the last attempt to the head of the provider's response."""
     load_ms: float | None = None
     """Time to load the history from the store; None: nothing was loaded."""
     save_ms: float | None = None
@@ -113,16 +117,3 @@ class RunReport(Struct, frozen=True, kw_only=True):
     def code(self) -> str | None:
         """The error code of a response that failed."""
         return None if self.failure is None else self.failure.code
-
-    @property
-    def served_by(self) -> AttemptReport | None:
-        """The attempt whose output the response has; without one, the last that failed."""
-        return find_serving_attempt(self.attempts)
-
-
-def find_serving_attempt(attempts: Sequence[AttemptReport]) -> AttemptReport | None:
-    """Return the last attempt that had output; without one, the last that failed."""
-    for attempt in reversed(attempts):
-        if attempt.fault_type is None:
-            return attempt
-    return attempts[-1] if attempts else None

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager
 from enum import StrEnum
 from functools import partial
 from typing import Any, Literal, Self, TypeAlias, TypeVar
@@ -49,11 +49,14 @@ from antiphon.dialects.responses.create_response import report_settings
 from antiphon.engine.attempts import Attempts
 from antiphon.engine.mcp_calls import McpCalls
 from antiphon.engine.output import RunOutput
+from antiphon.engine.report import ServerCallReport
 from antiphon.engine.routing import Target
-from antiphon.engine.services import Prepared, Services, make_describe
+from antiphon.engine.runtime import Releases
+from antiphon.engine.services import Prepared, Services, describe_fault
 from antiphon.engine.tracing import RunTrace
 from antiphon.engine.turns import SaveTurn
 from antiphon.errors import InvalidRequest, UpstreamError
+from antiphon.stages.log import Entry
 from antiphon.stages.stage import failed, terminal
 
 _T = TypeVar("_T")
@@ -69,7 +72,7 @@ MakeCall: TypeAlias = Callable[[Any], Awaitable[object]]
 Release: TypeAlias = Callable[[], Awaitable[None]]
 
 _CANCELLING_S = 1.0
-_BETWEEN_ROUNDS = (Calls, Round)
+_BETWEEN_ROUNDS = frozenset({Calls, Round})
 
 
 class State(StrEnum):
@@ -99,7 +102,7 @@ class Run:
         """Headers about the limits of the client, for its response."""
         self._services = services
         self._admit = admit or services.accounting.admit
-        self._held = ExitStack()
+        self._held = Releases()
         """Releases what the run has acquired, and what it was given to hold."""
         self._trace = services.new_trace(prepared)
         self._attempts = Attempts(services, prepared, self._trace)
@@ -121,7 +124,7 @@ class Run:
     def hold(self, resource: AbstractContextManager[object]) -> None:
         """Enter a context that is left when the run is left, or cannot be entered, or is discarded;
         the last one first. It may be held before the run is entered, and while it runs."""
-        self._held.enter_context(resource)
+        self._held.enter(resource)
 
     def discard(self) -> None:
         """Release what a run holds that will not be entered. Nothing happens to any other."""
@@ -133,14 +136,14 @@ class Run:
         caller = self.prepared.caller
         self.state = State.OPENING
         try:
-            held.callback(self._services.active.discard, self)
+            held.append(partial(self._services.active.discard, self))
             self._services.active.add(self)
             self._trace.start_clock()
             self.limit_headers = await self._admit(caller.client, caller.request_id)
-            held.callback(self._trace.abort)
+            held.append(self._trace.abort)
             self._trace.begin(self.prepared.skipped, software=caller.profile.software)
             self._attempts.acquire(held)
-            held.callback(self._calls.close)
+            held.append(self._calls.close)
             self._output.open()
             if self._attempts.chosen.target is not self.prepared.targets[0]:
                 self._restart(self._attempts.plan)
@@ -153,12 +156,15 @@ class Run:
         self.state = State.ENDED
         try:
             try:
-                with self._held:
-                    self._output.close(self._translation)
+                self._output.close(self._translation)
             finally:
-                await self._calls.release()
+                self._held.close()
         except Exception as error:  # the response is over: only the log can report it
             self._output.log.report_bug(error, self._translation)
+        finally:
+            if self._calls.has_connections:
+                report = partial(self._output.log.report_bug, translation=self._translation)
+                self._services.closing.begin(self._calls.release(report))
 
     def stop(self, fault: ProviderFault) -> None:
         """End the response from outside: disconnect, and let the reader find the fault."""
@@ -237,9 +243,9 @@ class Run:
             await self._open_round(whole=True)
             translation = self._translation
             events = self._output.take_unread()
-        if isinstance(translation.next, _BETWEEN_ROUNDS):  # the first round had its own limit
+        if type(translation.next) in _BETWEEN_ROUNDS:  # the first round had its own limit
             self._attempts.set_deadline(lambda: self.stop(timeout_fault("total")), self._held)
-        while isinstance(translation.next, _BETWEEN_ROUNDS):
+        while type(translation.next) in _BETWEEN_ROUNDS:
             events += await self._continue(whole=True)
         fault = fault_of_opening(translation)
         if fault is not None:
@@ -295,7 +301,8 @@ class Run:
         wrong is an `UpstreamError`."""
         attempts = self._attempts
         try:
-            return await attempts.interruptible(limit_s, step)
+            with attempts.limit_time(limit_s):
+                return await step()
         except TimeoutError as error:
             fault = attempts.stopped or timeout_fault(limit)
             raise self._output.opening_failed(fault) from error
@@ -332,7 +339,7 @@ class Run:
         if fault is not None:
             raise UpstreamError(fault)
         output.unread.extend(events)
-        if not whole:
+        if not whole and translation.next is READING:
             attempt.watch_idle(finishing=translation.machine.pending_finish is not None)
 
     def _restart(self, plan: Plan) -> None:
@@ -367,7 +374,7 @@ class Run:
                 await self._open_round(whole=whole)
         except InvalidRequest as error:  # with the tools of a server it cannot be served
             if whole:
-                raise
+                raise self._output.log.request_refused(error) from error
             return translation.fail(error.message)
         except UpstreamError as error:  # no attempt could avoid it
             return translation.give_up_round(error.fault)
@@ -415,10 +422,10 @@ def make_source(services: Services, prepared: Prepared, target: Target) -> Sourc
     caller = prepared.caller
     provider = target.provider
     return Source(
-        provider.dialect,
+        provider.dialect.for_client(prepared.request.client_format),
         target.capabilities.guards,
         partial(services.sealer.seal, caller.client, provider.issuer, target.model),
-        make_describe(target, caller),
+        partial(describe_fault, target, caller),
     )
 
 
@@ -520,16 +527,25 @@ class GatewayCalls:
         for task in self._tasks.values():
             task.cancel()
 
-    async def release(self) -> None:
+    @property
+    def has_connections(self) -> bool:
+        """Whether there is something to release."""
+        return self._release is not None and bool(self._tasks)
+
+    async def release(self, report: Callable[[Exception], object]) -> None:
         """Close the connections that the calls have used, once those that were cancelled know it:
-        a server is told that its result is not wanted any more."""
-        if self._release is None:
-            return
+        a server is told that its result is not wanted any more. The run is over: what goes wrong is
+        reported, and not raised."""
+        assert self._release is not None
         try:
-            if self._tasks:
-                await asyncio.wait(self._tasks.values(), timeout=_CANCELLING_S)
-        finally:
-            await self._release()
+            try:
+                pending = [task for task in self._tasks.values() if not task.done()]
+                if pending:
+                    await asyncio.wait(pending, timeout=_CANCELLING_S)
+            finally:
+                await self._release()
+        except Exception as error:  # a bug
+            report(error)
 
 
 def make_gateway_calls(services: Services, prepared: Prepared, trace: RunTrace) -> GatewayCalls:
@@ -537,7 +553,23 @@ def make_gateway_calls(services: Services, prepared: Prepared, trace: RunTrace) 
     search: MakeCall = services.search
     if prepared.first_plan.mcp is None or services.mcp is None:
         return GatewayCalls(search)
-    calls = McpCalls(
-        services.mcp.open_sessions, search, services.runtime.monotonic, trace.add_server_call
-    )
+    record = partial(report_server_call, trace, services.emit)
+    calls = McpCalls(services.mcp.open_sessions, search, services.runtime.monotonic, record)
     return GatewayCalls(calls.make, calls.close)
+
+
+def report_server_call(
+    trace: RunTrace, emit: Callable[[Entry], None], call: ServerCallReport
+) -> None:
+    """Record a call of an MCP server in the trace, and in the log if the server failed. Of a list
+    that failed, the log has the end of the response."""
+    trace.add_server_call(call)
+    if call.tool is not None and call.reason is not None:
+        facts = {
+            "server": call.server,
+            "tool": call.tool,
+            "code": call.error,
+            "reason": call.reason,
+            "duration_ms": round(call.duration_ms, 1),
+        }
+        emit(Entry("mcp.call_failed", "warning", {**trace.facts, **facts}))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, Protocol, TypeAlias
 
 import msgspec
@@ -28,6 +27,7 @@ from antiphon.dialects.client_dialect import ClientDialect
 from antiphon.dialects.dialect import Dialect
 from antiphon.engine.accounting import Accounting, TraceHeaders
 from antiphon.engine.health import HealthRegistry
+from antiphon.engine.mcp_calls import ClosingConnections
 from antiphon.engine.rejections import RejectedModes, RejectedParameters
 from antiphon.engine.routing import Target
 from antiphon.engine.runtime import Runtime, WorkerThread
@@ -106,6 +106,8 @@ class Services:
     search: MakeSearch = find_nothing
     mcp: McpClient | None = None
     """The client of MCP servers; None: the gateway calls none."""
+    closing: ClosingConnections = field(default_factory=ClosingConnections)
+    """Connections to MCP servers of responses that have ended."""
     attempts: AttemptConfig = field(default_factory=AttemptConfig)
     compatibility: CompatibilityConfig = field(default_factory=CompatibilityConfig)
     compaction_model: str = ""
@@ -168,11 +170,11 @@ def choose_locale(caller: Caller, dialect: Dialect) -> str:
     return negotiate_locale(caller.languages, caller.locale, others) if others else caller.locale
 
 
-def make_describe(target: Target, caller: Caller) -> Callable[[ProviderFault], str]:
-    """Return the function that describes faults of a target's provider in a client's language."""
+def describe_fault(target: Target, caller: Caller, fault: ProviderFault) -> str:
+    """Describe a fault of a target's provider in a client's language."""
     provider = target.provider
     locale = choose_locale(caller, provider.dialect)
-    return partial(provider.dialect.describe, locale=locale, provider=provider.name)
+    return provider.dialect.describe(fault, locale=locale, provider=provider.name)
 
 
 Compact: TypeAlias = Callable[[], Awaitable[Planner | Diagnostic]]

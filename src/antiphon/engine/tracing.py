@@ -17,12 +17,7 @@ from antiphon.core.plan.plan import Outbound
 from antiphon.core.response import ResponseUsage
 from antiphon.engine.accounting import DOLLAR, Accounting, TraceHeaders, compute_cost
 from antiphon.engine.fault_report import FaultReport
-from antiphon.engine.report import (
-    AttemptReport,
-    RunReport,
-    ServerCallReport,
-    find_serving_attempt,
-)
+from antiphon.engine.report import AttemptReport, RunReport, ServerCallReport
 from antiphon.engine.routing import Target
 from antiphon.engine.runtime import Runtime
 from antiphon.stages.trace import ClientFormat, Payloads, PayloadTraceStage, TraceStage
@@ -63,7 +58,7 @@ class Tracer:
             self.store.close()
 
 
-class RunEnd(Struct, frozen=True, kw_only=True):
+class RunEnd(Struct, frozen=True):
     """How a run has ended, as far as its trace has not seen it."""
 
     failure: FaultReport | None = None
@@ -97,9 +92,21 @@ class _RunProgress:
 
     def __init__(self) -> None:
         self.attempts: list[AttemptReport] = []
+        self.served_by: AttemptReport | None = None
+        """The last attempt that had output; without one, the last that failed."""
+        self.first_output_ms: float | None = None
         self.rounds = [0.0]
         """When each round began."""
         self.server_calls: list[ServerCallReport] = []
+
+    def add(self, attempt: AttemptReport) -> None:
+        self.attempts.append(attempt)
+        if attempt.fault_type is None:
+            self.served_by = attempt
+            if self.first_output_ms is None:
+                self.first_output_ms = attempt.at_ms
+        elif self.first_output_ms is None:
+            self.served_by = attempt
 
 
 class RunTrace:
@@ -124,23 +131,20 @@ class RunTrace:
         self._load_ms = load_ms
         self._stopwatch = Stopwatch(clock)
         self._began_ms = 0
-        keep = tracer.keeps_payloads
-        elapsed_ms = self._stopwatch.elapsed_ms
-        self.payloads = Payloads(elapsed_ms) if keep else None
+        self.elapsed_ms = self._stopwatch.elapsed_ms
+        """Returns the time since the run began."""
+        self.payloads: Payloads | None = None
         """None: the trace keeps none."""
-        self.transformed = (
-            PayloadTraceStage(elapsed_ms, is_streamed=facts["stream"], client=client)
-            if keep
-            else TraceStage()
-        )
+        self.transformed = TraceStage()
+        if tracer.store is not None and tracer.store.keeps_payloads:
+            self.payloads = Payloads(self.elapsed_ms)
+            self.transformed = PayloadTraceStage(
+                self.elapsed_ms, is_streamed=facts["stream"], client=client
+            )
         self._progress = _RunProgress()
         new_context = self._accounting.new_context
         self.context = None if new_context is None else new_context(headers)
         self._has_ended = False
-
-    def elapsed_ms(self) -> float:
-        """Return the time since the run began."""
-        return self._stopwatch.elapsed_ms()
 
     def start_clock(self) -> None:
         """The run begins now."""
@@ -150,37 +154,45 @@ class RunTrace:
     def begin(self, skipped: Iterable[tuple[Target, str]] = (), *, software: str = "") -> None:
         """Record the request, and targets that cannot serve it; `finish` or `abort` must follow.
         `software` is the name and version of the client's software."""
-        facts = {"software": software, **self.facts}
-        self._tracer.record(TraceRequest(received_at_ms=self._began_ms, **facts))
+        facts = self.facts
+        self._tracer.record(
+            TraceRequest(
+                facts["request_id"],
+                self._began_ms,
+                facts["model"],
+                facts["response_id"],
+                facts["client"],
+                software,
+                facts["format"],
+                facts["provider"],
+                facts["provider_model"],
+                facts["stream"],
+                facts["session"],
+            )
+        )
         for target, reason in skipped:
             self.skip_target(target, reason)
 
+    @property
+    def round(self) -> int:
+        """The number of the round, from 0."""
+        return len(self._progress.rounds) - 1
+
     def attempt(self, attempt: AttemptReport) -> None:
         """Record an attempt that failed, or whose output has begun."""
-        span_id = 0 if self.context is None else self.context.end_attempt()
-        report = structs.replace(
-            attempt, at_ms=self.elapsed_ms(), round=len(self._progress.rounds) - 1, span_id=span_id
+        if self.context is not None:
+            attempt = structs.replace(attempt, span_id=self.context.end_attempt())
+        self._progress.add(attempt)
+        row = TraceAttempt(
+            self.facts["request_id"],
+            attempt.number,
+            attempt.provider,
+            attempt.model,
+            attempt.key_name,
+            attempt.status,
+            attempt.latency_ms,
         )
-        self._progress.attempts.append(report)
-        self._tracer.record(
-            TraceAttempt(
-                request_id=self.facts["request_id"],
-                number=report.number,
-                provider=report.provider,
-                model=report.model,
-                key_name=report.key_name,
-                status=report.status,
-                fault_type=report.fault_type,
-                fault_code=report.fault_code,
-                reason=report.reason,
-                upstream_type=report.words.type,
-                upstream_code=report.words.code,
-                upstream_param=report.words.param,
-                upstream_request_id=report.words.request_id,
-                upstream_body=report.words.body,
-                latency_ms=report.latency_ms,
-            )
-        )
+        self._tracer.record(row if attempt.fault_type is None else _add_fault(row, attempt))
 
     def record_outbound(self, outbound: Outbound) -> Outbound:
         """Record the request of the next attempt; return it with the ids that it has in a
@@ -210,6 +222,7 @@ class RunTrace:
                 tool=call.tool,
                 item_id=call.item_id,
                 error=call.error,
+                reason=call.reason,
                 result_bytes=call.result_bytes,
                 duration_ms=round(call.duration_ms),
             )
@@ -282,12 +295,19 @@ class RunTrace:
         self._record_stream("outbound", payloads.outbound.blob, payloads.outbound.offsets)
         for number, recorded in payloads.failed.items():
             self._record_stream("raw", *recorded, attempt=number)
-        self._record_stream("raw", payloads.raw.blob, payloads.raw.offsets)
+        raw = payloads.raw
+        self._record_stream("raw", raw.blob, raw.offsets, rounds=raw.kept)
         self._record_stream("transformed", *self.transformed.encode())
         self._record_stream("client", *self.transformed.render())
 
     def _record_stream(
-        self, kind: Any, blob: bytes, offsets: Sequence[tuple[int, float]], *, attempt: int = 0
+        self,
+        kind: Any,
+        blob: bytes,
+        offsets: Sequence[tuple[int, float]],
+        *,
+        attempt: int = 0,
+        rounds: Sequence[int] = (),
     ) -> None:
         if blob:
             times = [(offset, self._began_ms + round(at_ms)) for offset, at_ms in offsets]
@@ -298,6 +318,7 @@ class RunTrace:
                     attempt=attempt,
                     blob=blob,
                     offsets=times,
+                    rounds=rounds,
                 )
             )
 
@@ -310,17 +331,17 @@ class RunTrace:
         served = report.served_by
         self._tracer.record(
             TraceFinish(
-                request_id=self.facts["request_id"],
-                status=report.status,
-                finish_reason=report.finish_reason,
-                duration_ms=round(report.duration_ms),
-                upstream_latency_ms=None if latency is None else round(latency),
-                first_event_ms=None if first_event is None else round(first_event),
-                events=report.events,
-                provider=served.provider if served else "",
-                provider_model=served.model if served else "",
-                dialect=served.dialect if served else "",
-                key_name=served.key_name if served else None,
+                report.request_id,
+                report.status,
+                round(report.duration_ms),
+                report.finish_reason,
+                None if latency is None else round(latency),
+                None if first_event is None else round(first_event),
+                report.events,
+                served.provider if served else "",
+                served.model if served else "",
+                served.dialect if served else "",
+                served.key_name if served else None,
             )
         )
         self._accounting.record(report)
@@ -328,47 +349,64 @@ class RunTrace:
     def _record_usage(self, usage: ResponseUsage, cost: int | None) -> None:
         self._tracer.record(
             TraceUsage(
-                request_id=self.facts["request_id"],
-                input_tokens=usage.input_tokens,
-                cached_tokens=usage.input_tokens_details.cached_tokens,
-                cache_write_tokens=usage.input_tokens_details.cache_write_tokens,
-                output_tokens=usage.output_tokens,
-                reasoning_tokens=usage.output_tokens_details.reasoning_tokens,
-                estimated=usage.estimated is True,
-                cost=None if cost is None else cost / DOLLAR,
+                self.facts["request_id"],
+                usage.input_tokens,
+                usage.input_tokens_details.cached_tokens,
+                usage.input_tokens_details.cache_write_tokens,
+                usage.output_tokens,
+                usage.output_tokens_details.reasoning_tokens,
+                usage.estimated is True,
+                None if cost is None else cost / DOLLAR,
             )
         )
 
     def _report(self, status: str, usage: ResponseUsage | None, end: RunEnd) -> RunReport:
         facts = self.facts
-        served = find_serving_attempt(self._progress.attempts)
-        successes = (each.at_ms for each in self._progress.attempts if each.fault_type is None)
+        progress = self._progress
+        served = progress.served_by
         return RunReport(
-            request_id=facts["request_id"],
-            received_at_ms=self._began_ms,
-            client=facts["client"],
-            format=facts["format"],
-            provider=served.provider if served else facts["provider"],
-            model=served.model if served else facts["provider_model"],
-            status=status,
-            finish_reason=end.finish_reason,
-            failure=end.failure,
-            diagnostics=end.diagnostics,
-            usage=usage,
-            cost=compute_cost(served.price if served else None, usage),
-            first_event_ms=next(successes, None),
-            response_id=facts["response_id"],
-            requested_model=facts["model"],
-            duration_ms=self.elapsed_ms(),
-            events=self.transformed.event_count,
-            attempts=self._progress.attempts,
-            rounds=self._progress.rounds,
-            server_calls=self._progress.server_calls,
-            upstream_latency_ms=end.upstream_latency_ms,
-            load_ms=self._load_ms,
-            save_ms=end.save_ms,
-            context=self.context,
+            facts["request_id"],
+            self._began_ms,
+            facts["client"],
+            served.provider if served else facts["provider"],
+            served.model if served else facts["provider_model"],
+            status,
+            facts["format"],
+            facts["response_id"],
+            facts["model"],
+            end.finish_reason,
+            end.failure,
+            end.diagnostics,
+            usage,
+            compute_cost(served.price if served else None, usage),
+            self.transformed.event_count,
+            progress.attempts,
+            served,
+            progress.server_calls,
+            progress.rounds,
+            progress.first_output_ms,
+            self.elapsed_ms(),
+            end.upstream_latency_ms,
+            self._load_ms,
+            end.save_ms,
+            self.context,
         )
+
+
+def _add_fault(row: TraceAttempt, attempt: AttemptReport) -> TraceAttempt:
+    """Return the row of an attempt with why it failed."""
+    words = attempt.words
+    return structs.replace(
+        row,
+        fault_type=attempt.fault_type,
+        fault_code=attempt.fault_code,
+        reason=attempt.reason,
+        upstream_type=words.type,
+        upstream_code=words.code,
+        upstream_param=words.param,
+        upstream_request_id=words.request_id,
+        upstream_body=words.body,
+    )
 
 
 def open_tracer(config: TraceConfig, data: Path, runtime: Runtime, redactor: Redactor) -> Tracer:

@@ -76,6 +76,8 @@ class ServerSession:
         self._opened: asyncio.Future[ClientSession | McpProblem] = asyncio.Future()
         self._closing = asyncio.Event()
         self._is_sse = False
+        self._stream = Exchange()
+        """The connection that holds the session: in the older transport, it has all replies."""
         self._is_retired = False
         self._requests = 0
         """Requests that wait for a result."""
@@ -212,6 +214,7 @@ class ServerSession:
         limit = asyncio.timeout(self._config.connect_timeout_s)
         exchange = Exchange(partial(self._end_opening, limit) if self._is_sse else None)
         current_exchange.set(exchange)
+        self._stream = exchange
         try:
             async with limit, self._make_client(connect, mode) as client:
                 limit.reschedule(None)
@@ -256,7 +259,8 @@ class ServerSession:
             if said is not None:
                 return said
             if error.code == protocol.CONNECTION_CLOSED:
-                return known or self._describe("ended the connection without a result")
+                lost = self._describe("ended the connection without a result")
+                return known or self._stream.problem or lost
         elif not exchange.is_sent:  # such as certificates of this machine that cannot be loaded
             return self._describe(f"could not be called ({type(error).__name__})")
         return known or unreadable_problem(label, "sent a reply that is not one of the protocol")

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+from bisect import bisect_left
 from collections import Counter as Counts
 from collections.abc import Callable, Iterable, Sequence
-from typing import TypeAlias
+from typing import Generic, TypeAlias, TypeVar
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest, values
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
@@ -33,6 +34,35 @@ _TARGET = ("provider", "model")
 _SENDER = ("client", *_TARGET)
 _Sender: TypeAlias = tuple[str, str, str]
 """Client, provider and model, as they are labels."""
+
+
+class BatchHistogram(Histogram):
+    """A histogram that takes many values at once. One by one, they were the largest part of what
+    counting a request takes."""
+
+    def observe_all(self, amounts: Sequence[float]) -> None:
+        self._sum.inc(sum(amounts))
+        buckets = Counts(bisect_left(self._upper_bounds, amount) for amount in amounts)
+        for bucket, number in buckets.items():
+            self._buckets[bucket].inc(number)
+
+
+_M = TypeVar("_M", Counter, BatchHistogram)
+
+
+class _Series(Generic[_M]):
+    """The series of a metric by the values of its labels. Each is looked up in the metric once:
+    that takes longer than to count."""
+
+    def __init__(self, metric: _M) -> None:
+        self._metric: _M = metric
+        self._found: dict[tuple[str, ...], _M] = {}
+
+    def of(self, *labels: str) -> _M:
+        series = self._found.get(labels)
+        if series is None:
+            series = self._found[labels] = self._metric.labels(*labels)
+        return series
 
 
 class RequestCounters:
@@ -75,23 +105,23 @@ class RequestCounters:
         """Count requests that share their sender."""
         outcomes = Counts((request.format, request.status) for request in requests)
         for outcome, number in outcomes.items():
-            self._requests.labels(*sender, *outcome).inc(number)
+            self._requests.of(*sender, *outcome).inc(number)
         codes = Counts(request.code or _NO_CODE for request in requests if request.is_failed)
         for code, number in codes.items():
-            self._failed.labels(*sender[1:], self._codes.bound(code)).inc(number)
-        self._events.labels(*sender[1:]).inc(sum(request.events for request in requests))
+            self._failed.of(*sender[1:], self._codes.bound(code)).inc(number)
+        self._events.of(*sender[1:]).inc(sum(request.events for request in requests))
         used = [request.usage for request in requests if request.usage is not None]
         if used:
             for kind, tokens in split_tokens(used).items():
-                self._tokens.labels(*sender, kind).inc(tokens)
+                self._tokens.of(*sender, kind).inc(tokens)
         costs = [request.cost for request in requests if request.cost is not None]
         if costs:
-            self._cost.labels(*sender).inc(sum(costs) / DOLLAR)
+            self._cost.of(*sender).inc(sum(costs) / DOLLAR)
         if len(costs) < len(requests):
-            self._unpriced.labels(*sender[1:]).inc(len(requests) - len(costs))
+            self._unpriced.of(*sender[1:]).inc(len(requests) - len(costs))
 
     def count_rejection(self, code: str) -> None:
-        self._rejected.labels(self._codes.bound(code)).inc()
+        self._rejected.of(self._codes.bound(code)).inc()
 
 
 class DurationHistograms:
@@ -127,16 +157,14 @@ class DurationHistograms:
         )
 
     def observe(self, target: tuple[str, str], requests: Sequence[RunReport]) -> None:
-        duration = self._duration.labels(*target)
-        for request in requests:
-            duration.observe(request.duration_ms / 1000)
+        _observe(self._duration, target, (request.duration_ms for request in requests))
         _observe(self._first_event, target, (request.first_event_ms for request in requests))
         _observe(self._store, ("load",), (request.load_ms for request in requests))
         _observe(self._store, ("save",), (request.save_ms for request in requests))
         for call in (call for request in requests for call in request.server_calls):
             operation = "list" if call.tool is None else "call"
             labels = self._servers.bound(call.server), operation, call.error or "none"
-            self._server_calls.labels(*labels).observe(call.duration_ms / 1000)
+            self._server_calls.of(*labels).observe(call.duration_ms / 1000)
 
 
 class Metrics:
@@ -174,7 +202,7 @@ class Metrics:
             self._requests.count((self._clients.bound(client), *target), requests)
             self._durations.observe(target, requests)
         for (provider, model, fault), number in attempts.items():
-            self._attempts.labels(provider, self._models.bound(model), fault).inc(number)
+            self._attempts.of(provider, self._models.bound(model), fault).inc(number)
 
     def count_rejection(self, code: str) -> None:
         """Count a request that was rejected before it had a run."""
@@ -237,8 +265,10 @@ class EngineMetrics:
             await asyncio.sleep(self._refresh_s)
 
 
-def _counter(registry: CollectorRegistry, name: str, description: str, *labels: str) -> Counter:
-    return Counter(f"antiphon_{name}", description, labels, registry=registry)
+def _counter(
+    registry: CollectorRegistry, name: str, description: str, *labels: str
+) -> _Series[Counter]:
+    return _Series(Counter(f"antiphon_{name}", description, labels, registry=registry))
 
 
 def _histogram(
@@ -247,20 +277,20 @@ def _histogram(
     description: str,
     buckets: Sequence[float],
     *labels: str,
-) -> Histogram:
+) -> _Series[BatchHistogram]:
     name = f"antiphon_{name}"
-    return Histogram(name, description, labels, registry=registry, buckets=buckets)
+    return _Series(BatchHistogram(name, description, labels, registry=registry, buckets=buckets))
 
 
 def _observe(
-    histogram: Histogram, labels: Sequence[str], durations_ms: Iterable[float | None]
+    histogram: _Series[BatchHistogram],
+    labels: Sequence[str],
+    durations_ms: Iterable[float | None],
 ) -> None:
     """Observe durations; without any, there is no series."""
-    known = [duration for duration in durations_ms if duration is not None]
+    known = [duration / 1000 for duration in durations_ms if duration is not None]
     if known:
-        series = histogram.labels(*labels)
-        for duration in known:
-            series.observe(duration / 1000)
+        histogram.of(*labels).observe_all(known)
 
 
 def split_tokens(used: Iterable[ResponseUsage]) -> dict[str, int]:

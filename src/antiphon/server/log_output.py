@@ -11,12 +11,10 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any, TextIO, TypeAlias
+from typing import Any, BinaryIO, TextIO, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
-from rich.console import Console
-from rich.text import Text
 
 from antiphon.config import LogConfig
 from antiphon.stages.log import Entry
@@ -89,22 +87,39 @@ def _bound_list(values: Sequence[Any]) -> list[Any]:
 
 
 def _json_writer(out: TextIO) -> Callable[[Entry], None]:
+    write_line = _choose_output(out)
+
     def write(entry: Entry) -> None:
-        at = _format_time(time.time())
+        at = _format_time(time.time_ns() // 1_000_000)
         line = _encode_line(entry, at)
         # Else no fact is long, and none is a list. `find`: in CPython 3.11, `in` is much slower.
         if len(line) > _MAX_CHARS or line.find(b"[") >= 0:
             line = _encode_line(_bound_facts(entry), at)
-        out.write(line.decode() + "\n")
-        out.flush()
+        write_line(line)
 
     return write
 
 
-def _format_time(now: float) -> str:
+def _choose_output(out: TextIO) -> Callable[[bytes], None]:
+    """Return a function that writes lines to the file behind a text stream: the stream itself
+    would encode them once more."""
+    file: BinaryIO | None = getattr(out, "buffer", None)
+
+    def write_bytes(line: bytes) -> None:
+        assert file is not None
+        file.write(line)
+        file.flush()
+
+    def write_text(line: bytes) -> None:
+        out.write(line.decode())
+        out.flush()
+
+    return write_text if file is None else write_bytes
+
+
+def _format_time(now_ms: int) -> str:
     """Format a Unix time in UTC, to the millisecond."""
-    second = int(now)
-    return f"{_format_second(second)}.{int((now - second) * 1000):03}+00:00"
+    return f"{_format_second(now_ms // 1000)}.{str(now_ms)[-3:]}+00:00"
 
 
 @lru_cache(maxsize=1)
@@ -114,11 +129,16 @@ def _format_second(second: int) -> str:
 
 
 def _encode_line(entry: Entry, at: str) -> bytes:
-    line = {"at": at, "level": entry.level, "event": entry.event, **entry.facts}
-    return _encode_json(line)
+    """Encode an entry. Its name and level are words that need no quoting."""
+    begin = f'{{"at":"{at}","level":"{entry.level}","event":"{entry.event}"'.encode()
+    facts = _encode_json(entry.facts)
+    return b"%b,%b\n" % (begin, facts[1:]) if entry.facts else begin + b"}\n"
 
 
 def _text_writer(out: TextIO) -> Callable[[Entry], None]:
+    from rich.console import Console  # only for people: JSON lines do without
+    from rich.text import Text
+
     console = Console(file=out, highlight=False, soft_wrap=True)
 
     def write(entry: Entry) -> None:
@@ -141,6 +161,9 @@ def _text_writer(out: TextIO) -> Callable[[Entry], None]:
 
 
 def _request_writer(out: TextIO) -> Callable[[Entry], None]:
+    from rich.console import Console
+    from rich.text import Text
+
     console = Console(file=out, highlight=False, soft_wrap=True)
     write_other = _text_writer(out)
 
@@ -220,6 +243,11 @@ def _describe_retry(facts: Mapping[str, Any]) -> list[_Part]:
     return [("attempt", "yellow"), (attempt, ""), (reason, "yellow")]
 
 
+def _describe_server_call(facts: Mapping[str, Any]) -> list[_Part]:
+    reason = f"{facts.get('code')}: {facts.get('reason')}"
+    return [("mcp call", "yellow"), (f"{facts['server']}/{facts['tool']}", ""), (reason, "yellow")]
+
+
 def _describe_rejection(facts: Mapping[str, Any]) -> list[_Part]:
     return [(str(facts.get("http_status")), "red"), (f"{facts['code']}: {facts['reason']}", "red")]
 
@@ -241,8 +269,9 @@ _OUTCOMES: Mapping[str, Callable[[Mapping[str, Any]], list[_Part]]] = {
     "upstream.failed": _describe_failure,
     "request.failed": _describe_failure,
     "attempt.failed": _describe_retry,
+    "mcp.call_failed": _describe_server_call,
     "request.rejected": _describe_rejection,
 }
-"""The log entries that end a request, or an attempt, and what the line says of each."""
+"""The log entries that end a request, an attempt or a call, and what the line says of each."""
 
 _WRITERS = {"json": _json_writer, "text": _text_writer, "requests": _request_writer}

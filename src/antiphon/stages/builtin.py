@@ -68,7 +68,6 @@ class LogStage(Stage):
     def __init__(
         self,
         emit: Callable[[Entry], None],
-        *,
         elapsed_ms: Callable[[], float],
         cost_usd: Callable[[ResponseUsage | None], float | None],
     ) -> None:
@@ -82,37 +81,36 @@ class LogStage(Stage):
         ending = batch.events[-1]
         if isinstance(ending, TERMINAL_EVENTS) and ending.response.status != "cancelled":
             self._ended = True
-            level = "warning" if ending.response.status == "failed" else "info"
-            outcome = _outcome(ending.response, batch)
-            cost = {"cost_usd": self._cost_usd(ending.response.usage)}
-            facts = {**batch.facts, **outcome, **cost, **self._figures(batch)}
+            response = ending.response
+            facts = {**batch.facts}
+            _add_outcome(facts, response, batch)
+            facts["cost_usd"] = self._cost_usd(response.usage)
+            self._add_figures(facts, batch)
+            level = "warning" if response.status == "failed" else "info"
             self._emit(Entry("response.finished", level, facts))
         return batch
 
     def close(self, batch: Batch) -> None:
         if not self._ended and batch.fault is None:
-            facts = {**batch.facts, **self._figures(batch)}
+            facts = {**batch.facts}
+            self._add_figures(facts, batch)
             self._emit(Entry("response.cancelled", "info", facts))
 
-    def _figures(self, batch: Batch) -> dict[str, Any]:
-        return {
-            "events": batch.event_count,
-            "duration_ms": round(self._elapsed_ms(), 1),
-            "upstream_latency_ms": batch.upstream_latency_ms,
-        }
+    def _add_figures(self, facts: dict[str, Any], batch: Batch) -> None:
+        facts["events"] = batch.event_count
+        facts["duration_ms"] = round(self._elapsed_ms() * 10) / 10
+        facts["upstream_latency_ms"] = batch.upstream_latency_ms
 
 
-def _outcome(response: Response, batch: Batch) -> dict[str, Any]:
+def _add_outcome(facts: dict[str, Any], response: Response, batch: Batch) -> None:
     usage = response.usage
-    return {
-        "status": response.status,
-        "finish_reason": batch.finish_reason,
-        "error": batch.failure_code or (response.error.code if response.error else None),
-        "items": len(response.output),
-        "input_tokens": usage.input_tokens if usage else 0,
-        "cached_tokens": usage.input_tokens_details.cached_tokens if usage else 0,
-        "output_tokens": usage.output_tokens if usage else 0,
-    }
+    facts["status"] = response.status
+    facts["finish_reason"] = batch.finish_reason
+    facts["error"] = batch.failure_code or (response.error.code if response.error else None)
+    facts["items"] = len(response.output)
+    facts["input_tokens"] = usage.input_tokens if usage else 0
+    facts["cached_tokens"] = usage.input_tokens_details.cached_tokens if usage else 0
+    facts["output_tokens"] = usage.output_tokens if usage else 0
 
 
 class PersistStage(Stage):

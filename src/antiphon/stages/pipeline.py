@@ -110,10 +110,10 @@ def build_pipeline(
     profile: Profile,
     trace: TraceStage,
     emit: Callable[[Entry], None],
-    *,
     describe: Callable[[ProviderFault], str],
     elapsed_ms: Callable[[], float],
     cost_usd: Callable[[ResponseUsage | None], float | None],
+    *,
     store: bool,
     stages: Sequence[Stage] = (),
     padding: Callable[[int], bytes] | None = None,
@@ -122,7 +122,7 @@ def build_pipeline(
 
     `stages` are those of other packages: they come before what traces, logs and saves. `padding`:
     the source of random bytes, for a client that requests obfuscation."""
-    log = LogStage(emit, elapsed_ms=elapsed_ms, cost_usd=cost_usd)
+    log = LogStage(emit, elapsed_ms, cost_usd)
     made = [*answer_stages(plan, profile), *stages, trace, log]
     if store:
         made.append(PersistStage())

@@ -23,7 +23,9 @@ _DELTAS = {
     "compaction": ("compaction_delta",),
 }
 """The deltas of each kind of block; other blocks come whole."""
-_REASONS = ("end_turn", "tool_use", "max_tokens", "stop_sequence", "refusal")
+_CUT = ("max_tokens", "model_context_window_exceeded", "pause_turn", "compaction")
+"""Reasons of a message that its model has not finished."""
+_REASONS = ("end_turn", "tool_use", "stop_sequence", "refusal", *_CUT)
 _ENDED = ("end_turn", "tool_use", "stop_sequence")
 """Reasons of a message that its model has finished."""
 _COUNTS = (
@@ -185,7 +187,7 @@ def _read_head(reading: Reading, message: Document) -> None:
 def _read_reason(reading: Reading, end: Document) -> None:
     reading.reason = end["stop_reason"] or ""
     is_filtered = (end.get("stop_details") or {}).get("reason") == "content_filter"
-    reading.is_cut = reading.reason == "max_tokens" or is_filtered
+    reading.is_cut = reading.reason in _CUT or is_filtered
     reading.text += (end.get("stop_details") or {}).get("explanation") or ""  # of a refusal
 
 

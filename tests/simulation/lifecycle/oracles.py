@@ -90,6 +90,12 @@ def finished_items_stay(world: World) -> Iterator[str]:
                 yield f"{response.id}: {missing} are not in its output"
 
 
+def events_follow_their_log(world: World) -> Iterator[str]:
+    """The store never has to refuse events because they do not follow those that it has: only the
+    process that holds a run gets so far."""
+    yield from world.disk.disorders
+
+
 def background_is_hidden(world: World) -> Iterator[str]:
     """Another client finds nothing, and changes nothing."""
     for response in world.lifecycle.background.values():
@@ -285,6 +291,7 @@ LIFECYCLE: tuple[Oracle, ...] = (
     accepted_is_retrievable,
     ended_never_changes,
     finished_items_stay,
+    events_follow_their_log,
     background_is_hidden,
     deleted_is_gone,
     cancel_ends,

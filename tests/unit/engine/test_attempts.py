@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 
 import pytest
@@ -20,6 +20,7 @@ from antiphon.core.translation.translation import Translation, make_translation
 from antiphon.engine.attempts import Attempt, Attempts
 from antiphon.engine.retry import NextAttempt
 from antiphon.engine.routing import Target
+from antiphon.engine.runtime import Releases
 from antiphon.engine.services import Caller, Services
 from antiphon.engine.upstream import EchoUpstream, HTTPUpstream
 from antiphon.errors import UpstreamError
@@ -184,7 +185,7 @@ def keys_in_use(services: Services) -> int:
 async def test_attempts_hold_one_key_from_acquire_to_the_end(tmp_path: Path) -> None:
     async with attempts_of(tmp_path) as (attempts, services):
         assert keys_in_use(services) == 0
-        with ExitStack() as held:
+        with closing(Releases()) as held:
             attempts.acquire(held)
             assert keys_in_use(services) == 1
             attempt = await attempts.encode()
@@ -196,7 +197,7 @@ async def test_attempts_hold_one_key_from_acquire_to_the_end(tmp_path: Path) -> 
 
 async def test_the_next_call_has_the_next_number_and_no_request_yet(tmp_path: Path) -> None:
     async with attempts_of(tmp_path) as (attempts, services):
-        with ExitStack() as held:
+        with closing(Releases()) as held:
             attempts.acquire(held)
             await attempts.encode()
             busy = TARGET.provider.dialect.classify(503, {}, b"{}")
@@ -208,14 +209,12 @@ async def test_the_next_call_has_the_next_number_and_no_request_yet(tmp_path: Pa
 
 async def test_a_stop_is_the_end_of_all_calls(tmp_path: Path) -> None:
     async with attempts_of(tmp_path) as (attempts, _):
-        with ExitStack() as held:
+        with closing(Releases()) as held:
             attempts.acquire(held)
             await attempts.encode()
-            sleeping = asyncio.create_task(attempts.interruptible(None, asyncio.Event().wait))
-            await asyncio.sleep(0)
-            attempts.stop(shutdown_fault())
-            with pytest.raises(TimeoutError):
-                await sleeping
+            asyncio.get_running_loop().call_soon(attempts.stop, shutdown_fault())
+            with pytest.raises(TimeoutError), attempts.limit_time(None):
+                await asyncio.Event().wait()
             busy = UpstreamError(TARGET.provider.dialect.classify(503, {}, b"{}"))
             with pytest.raises(UpstreamError) as caught:
                 await attempts.choose_next(busy)

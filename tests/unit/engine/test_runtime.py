@@ -1,11 +1,15 @@
-"""Runtime: ids and clocks."""
+"""Runtime: ids and clocks; and what has to be released."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 
-from antiphon.engine.runtime import RandomIds, Runtime
+import pytest
+
+from antiphon.engine.runtime import RandomIds, Releases, Runtime
 
 
 def test_an_id_has_its_prefix_the_time_and_96_random_bits() -> None:
@@ -49,3 +53,35 @@ def test_ids_of_the_default_runtime_differ() -> None:
 def test_clocks_count_seconds_and_milliseconds_since_the_epoch() -> None:
     runtime, before = Runtime(), int(time.time())
     assert before <= runtime.now() <= runtime.now_ms() // 1000 <= int(time.time())
+
+
+def test_what_was_added_is_released_once_the_last_one_first() -> None:
+    released: list[str] = []
+
+    @contextmanager
+    def context() -> Iterator[None]:
+        released.append("entered")
+        yield
+        released.append("left")
+
+    releases = Releases()
+    releases.append(partial(released.append, "first"))
+    releases.enter(context())
+    releases.append(partial(released.append, "last"))
+    assert released == ["entered"]
+    releases.close()
+    releases.close()
+    assert released == ["entered", "last", "left", "first"]
+
+
+def test_an_error_in_a_release_keeps_no_other_from_being_made() -> None:
+    released: list[str] = []
+    releases = Releases()
+    releases.append(partial(released.append, "first"))
+    releases.append(partial(int, "second"))
+    releases.append(partial(released.append, "third"))
+    releases.append(partial(int, "last"))
+    with pytest.raises(ValueError, match="second") as caught:
+        releases.close()
+    assert "last" in str(caught.value.__context__)
+    assert released == ["third", "first"]

@@ -50,6 +50,7 @@ FACTS: dict[str, Any] = {
     "provider_model": "m",
     "stream": True,
     "format": "chat",
+    "session": None,
 }
 BAD_KEY = classify(401, {}, b'{"error":{"message":"the prompt was: secret plans"}}')
 FAILURE = FaultReport(
@@ -291,13 +292,13 @@ def test_the_cost_is_that_of_the_model_that_answered(tmp_path: Path) -> None:
     recorder = Recorder(tmp_path)
     dear = Price(input=1000.0, output=1000.0)
     recorder.trace.attempt(attempt(1, "dear", price=dear, **REJECTED))
-    recorder.trace.attempt(attempt(2, price=PRICE))
+    recorder.trace.attempt(attempt(2, price=PRICE, at_ms=12.6))
     finish_answer(recorder.trace)
     recorder.trace.finish(RunEnd(upstream_latency_ms=3.4))
     [ended] = recorder.accounting.ended
     assert (ended.client, ended.provider, ended.model) == (FACTS["client"], "up", "m")
     assert ended.cost == (5 * 2.0 + 2 * 0.5 + 3 * 8.0) * 1000
-    assert ended.first_event_ms == pytest.approx(12.6)
+    assert ended.first_event_ms == 12.6
     detail = recorder.read()
     assert detail.usage is not None
     assert detail.finish is not None

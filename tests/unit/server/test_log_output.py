@@ -109,6 +109,10 @@ LINES = [
         f"attempt     alice  {SERVED}  attempt 1  rate_limit: slow\\x1b[2J down  …f4668778",
     ),
     (
+        Entry("mcp.call_failed", "warning", {**RUN, "server": "sky", "tool": "\x1b[2J", **WHY}),
+        f"mcp call    alice  {SERVED}  sky/\\x1b[2J  rate_limit: slow\\x1b[2J down  …f4668778",
+    ),
+    (
         Entry("response.cancelled", "info", {**RUN, "duration_ms": 2000.0}),
         f"cancelled   alice  {SERVED}  the client disconnected after 2.0 s  …f4668778",
     ),
@@ -167,3 +171,18 @@ def test_text_shows_escape_sequences_and_newlines_of_others_as_characters() -> N
     assert len(out.getvalue().splitlines()) == 1
     assert "model=m\\x1b[2J\\n12:00:00 error forged" in out.getvalue()
     assert "user_agent=\\x9b31m\\r tokens=3" in out.getvalue()
+
+
+def test_an_entry_without_facts_is_a_line_of_json() -> None:
+    out = io.StringIO()
+    open_log(LogConfig(format="json"), out)(Entry("gateway.ready", "info", {}))
+    line = json.loads(out.getvalue())
+    assert (line["level"], line["event"]) == ("info", "gateway.ready")
+
+
+def test_a_line_of_json_is_written_to_the_file_behind_a_stream_at_once() -> None:
+    file = io.BytesIO()
+    out = io.TextIOWrapper(file, encoding="ascii")
+    open_log(LogConfig(format="json"), out)(Entry("request.rejected", "info", {"reason": "ä"}))
+    assert json.loads(file.getvalue())["reason"] == "ä"
+    assert file.getvalue().endswith(b"}\n")

@@ -28,6 +28,23 @@ def without_credentials(document: Document) -> Document:
     return kept
 
 
+def name_servers(document: Document) -> list[str]:
+    """The labels of the MCP servers that the client sends credentials for."""
+    kept = without_credentials(document)
+    found = [*_pairs(document, kept, "tools"), *_pairs(document, kept, "mcp_servers")]
+    return [_label(given) for given, left in found if given != left]
+
+
+def _pairs(document: Document, kept: Document, field: str) -> list[tuple[Any, Any]]:
+    """The elements of a list, each with its kept part."""
+    given = document.get(field)
+    return list(zip(given, kept[field], strict=True)) if isinstance(given, list) else []
+
+
+def _label(server: Document) -> str:
+    return str(server.get("server_label") or server.get("name") or "")
+
+
 def hide_credentials(body: bytes) -> bytes:
     """The body of a request to a provider that calls servers itself, without the credentials; other
     bodies as they are. A body that cannot be read is dropped."""

@@ -206,6 +206,7 @@ _PREFIXES: Mapping[str, str] = {
     "mcp_approval_request": "mcpr",
     "tool_search_call": "tsc",
     "compaction": "cmp",
+    "client_block": "cb",
 }
 _FINAL_STATUSES = ("completed", "incomplete", "failed")
 _IN_PROGRESS_STATUSES = frozenset(

@@ -1,4 +1,5 @@
-"""Trace rows: small frozen records, each about one request.
+"""Trace rows: small frozen records, each about one request. Every request makes four of them, with
+positional arguments: a keyword argument takes six times as long as a positional one.
 
 A stream is one blob with the offsets and arrival times of its chunks, written once; events are
 parsed from it when the trace is read.
@@ -8,43 +9,42 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
-from operator import attrgetter
 from typing import Any, Literal, TypeAlias, get_args
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import fields, replace
+from msgspec.structs import astuple, fields, replace
 
 StreamKind: TypeAlias = Literal["request", "outbound", "raw", "transformed", "client"]
 """The client's request, the request to the provider, its raw response, the events of the response;
 and the response as the client got it, if its format has no such events."""
 
 
-class _RequestRow(Struct, frozen=True, kw_only=True, tag_field="row", omit_defaults=True):
+class _RequestRow(Struct, frozen=True, tag_field="row", omit_defaults=True):
     request_id: str
 
 
-class TraceRequest(_RequestRow, frozen=True, kw_only=True, tag="request"):
+class TraceRequest(_RequestRow, frozen=True, tag="request"):
     """A request, recorded once its provider and model are known."""
 
-    response_id: str | None = None
     received_at_ms: int
+    model: str
+    response_id: str | None = None
     client: str | None = None
     """The name of the client's key, never the key."""
     software: str = ""
     """The name and version of the client's software, as its headers have them."""
     format: str = ""
     """The name of the client dialect: `responses`, `chat` or `messages`."""
-    model: str
     provider: str = ""
     provider_model: str = ""
     stream: bool = False
-    previous_response_id: str | None = None
     session: str | None = None
     """The thread that the request belongs to."""
+    previous_response_id: str | None = None
 
 
-class TraceAttempt(_RequestRow, frozen=True, kw_only=True, tag="attempt"):
+class TraceAttempt(_RequestRow, frozen=True, tag="attempt"):
     """One attempt at one provider with one key."""
 
     number: int
@@ -53,6 +53,7 @@ class TraceAttempt(_RequestRow, frozen=True, kw_only=True, tag="attempt"):
     key_name: str | None = None
     status: int | None = None
     """The provider's HTTP status; None if there was no response."""
+    latency_ms: int | None = None
     fault_type: str | None = None
     fault_code: str | None = None
     reason: str | None = None
@@ -64,7 +65,6 @@ class TraceAttempt(_RequestRow, frozen=True, kw_only=True, tag="attempt"):
     """The provider's own id of the request."""
     upstream_body: str | None = None
     """The body of its error, in the same way, cut to 2 kB."""
-    latency_ms: int | None = None
 
 
 class TraceStream(_RequestRow, frozen=True, kw_only=True, tag="stream"):
@@ -75,6 +75,8 @@ class TraceStream(_RequestRow, frozen=True, kw_only=True, tag="stream"):
     """The number of the attempt that failed and sent this; 0: of those that the response is of."""
     blob: bytes = b""
     offsets: Sequence[tuple[int, int]] = ()
+    rounds: Sequence[int] = ()
+    """How many chunks there are before each of the later rounds."""
     size: int = 0
     """Bytes of the whole stream; the blob may hold fewer. Set by the trace, as the next two."""
     chunks: int = 0
@@ -86,7 +88,7 @@ class TraceStream(_RequestRow, frozen=True, kw_only=True, tag="stream"):
         return [(at_ms, self.blob[start:end]) for (start, at_ms), (end, _) in ranges]
 
 
-class TraceUsage(_RequestRow, frozen=True, kw_only=True, tag="usage"):
+class TraceUsage(_RequestRow, frozen=True, tag="usage"):
     input_tokens: int = 0
     cached_tokens: int = 0
     cache_write_tokens: int = 0
@@ -117,6 +119,8 @@ class TraceServerCall(_RequestRow, frozen=True, kw_only=True, tag="server_call")
     """The item of the response, which has arguments and result."""
     error: str | None = None
     """The type of the error; None: there was none."""
+    reason: str | None = None
+    """Why the server could not be used, in the gateway's own words."""
     result_bytes: int = 0
     """Size of the result; of a list, the number of tools."""
     duration_ms: int = 0
@@ -147,17 +151,16 @@ class TraceDiagnostic(_RequestRow, frozen=True, kw_only=True, tag="diagnostic"):
     message: str
 
 
-class TraceFinish(_RequestRow, frozen=True, kw_only=True, tag="finish"):
+class TraceFinish(_RequestRow, frozen=True, tag="finish"):
     """The end of a request. `http_status` is the gateway's, `status` that of the response.
 
     Provider, model, dialect and key are those of the attempt that answered, or of the last one.
     """
 
     status: str
+    duration_ms: int
     finish_reason: str | None = None
     """Why the model stopped, in the provider's own word."""
-    http_status: int | None = None
-    duration_ms: int
     upstream_latency_ms: int | None = None
     first_event_ms: int | None = None
     """From the request to the first output."""
@@ -167,6 +170,7 @@ class TraceFinish(_RequestRow, frozen=True, kw_only=True, tag="finish"):
     dialect: str = ""
     key_name: str | None = None
     """The number of the key in the configuration, never the key."""
+    http_status: int | None = None
 
 
 class TraceLoss(_RequestRow, frozen=True, kw_only=True, tag="loss"):
@@ -219,19 +223,20 @@ def _list_texts(kind: type[Struct]) -> list[str]:
 
 
 _TEXTS: dict[type[TraceRow], list[str]] = {kind: _list_texts(kind) for kind in KINDS}
-# Every row has a `request_id`: named twice, so that a getter of one text returns a tuple, too.
-_GET_TEXTS: dict[type[TraceRow], Callable[[TraceRow], tuple[str | None, ...]]] = {
-    kind: attrgetter("request_id", *names) for kind, names in _TEXTS.items()
-}
+
+_ONLY_ID = frozenset({TraceStream, TraceUsage})
+"""Rows whose only text, but for a payload, is the id of the request."""
 
 
 def collect_texts(rows: Iterable[TraceRow]) -> set[str]:
     """Return every text in rows but the payloads, each once."""
-    texts: set[Any] = set()
+    values: set[Any] = set()
     for row in rows:
-        texts.update(_GET_TEXTS[type(row)](row))
-    texts.discard(None)
-    return texts
+        if type(row) in _ONLY_ID:
+            values.add(row.request_id)
+        else:
+            values.update(astuple(row))
+    return {value for value in values if type(value) is str}
 
 
 def replace_texts(row: TraceRow, change: Callable[[str], str]) -> TraceRow:

@@ -6,10 +6,9 @@ Lists of requests read this table alone, so that no list has to look at payloads
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from itertools import groupby
-from operator import attrgetter
 from typing import Any, TypeAlias
 
 from antiphon.store.trace.rows import (
@@ -118,18 +117,6 @@ SESSION_MIGRATION: tuple[str, ...] = (
     "CREATE INDEX summary_session ON summary (session, seq) WHERE session IS NOT NULL",
 )
 
-_FIELDS: dict[type[TraceRow], tuple[str, ...]] = {
-    TraceRequest: (
-        *("request_id", "response_id", "received_at_ms", "client", "model", "provider"),
-        *("provider_model", "session"),
-    ),
-    TraceAttempt: ("request_id", "request_id"),  # twice: a getter of one field returns no tuple
-    TraceUsage: ("request_id", *_USED, "cost"),
-    TraceError: ("request_id", "code"),
-    TraceFinish: ("request_id", "provider", "provider_model", *_FINISHED),
-}
-"""Fields of rows that are columns; an empty text is no value."""
-_READERS = {kind: attrgetter(*names) for kind, names in _FIELDS.items()}
 _FIRST_STAYS = "first_output_at_ms"
 _UPDATES = {
     "received_at_ms": "min(received_at_ms, excluded.received_at_ms)",
@@ -145,16 +132,14 @@ def update_summaries(connection: sqlite3.Connection, rows: Iterable[tuple[int, T
     """Apply trace rows, each with the time it was recorded, to the summaries of their requests."""
     merged: dict[str, Values] = {}
     for at_ms, row in rows:
-        kind = type(row)
-        if kind not in _FIELDS:
+        read = _READERS.get(type(row))
+        if read is None:
             continue
-        values = merged.get(row.request_id)
+        request_id = row.request_id
+        values = merged.get(request_id)
         if values is None:
-            values = merged[row.request_id] = {"received_at_ms": at_ms}
-        for name, value in zip(_FIELDS[kind], _READERS[kind](row), strict=True):
-            if value is not None and value != "":
-                values[name] = value
-        _apply(values, row, at_ms)
+            values = merged[request_id] = {"request_id": request_id, "received_at_ms": at_ms}
+        read(row, values, at_ms)
     if merged:
         _write(connection, merged.values())
 
@@ -186,15 +171,70 @@ def delete_summaries(connection: sqlite3.Connection, last: int) -> None:
     connection.execute(_DELETE, (last,))
 
 
-def _apply(values: Values, row: TraceRow, at_ms: int) -> None:
-    """Set the columns that are not simply fields of a row."""
-    if type(row) is TraceAttempt:
-        values["attempts"] = values.get("attempts", 0) + 1
-        if row.fault_type is None:
-            values.setdefault(_FIRST_STAYS, at_ms)
-    elif type(row) is TraceFinish:
-        values["failed"] = int(row.status == FAILED)
-    elif type(row) is TraceRequest:
-        values["stream"] = int(row.stream)
-    elif type(row) is TraceError:
-        values["message"] = row.message[:_MAX_MESSAGE]
+# Readers set the columns that a row has a value for. An empty text is no value.
+
+
+def _read_request(row: TraceRequest, values: Values, at_ms: int) -> None:
+    values["received_at_ms"] = row.received_at_ms
+    values["stream"] = int(row.stream)
+    if row.model:
+        values["model"] = row.model
+    if row.response_id:
+        values["response_id"] = row.response_id
+    if row.client:
+        values["client"] = row.client
+    if row.session:
+        values["session"] = row.session
+    _read_provider(row, values)
+
+
+def _read_provider(row: TraceRequest | TraceFinish, values: Values) -> None:
+    if row.provider:
+        values["provider"] = row.provider
+    if row.provider_model:
+        values["provider_model"] = row.provider_model
+
+
+def _read_attempt(row: TraceAttempt, values: Values, at_ms: int) -> None:
+    values["attempts"] = values.get("attempts", 0) + 1
+    if row.fault_type is None:
+        values.setdefault(_FIRST_STAYS, at_ms)
+
+
+def _read_usage(row: TraceUsage, values: Values, at_ms: int) -> None:
+    values["input_tokens"] = row.input_tokens
+    values["cached_tokens"] = row.cached_tokens
+    values["output_tokens"] = row.output_tokens
+    values["reasoning_tokens"] = row.reasoning_tokens
+    if row.cost is not None:
+        values["cost"] = row.cost
+
+
+def _read_error(row: TraceError, values: Values, at_ms: int) -> None:
+    values["message"] = row.message[:_MAX_MESSAGE]
+    if row.code:
+        values["code"] = row.code
+
+
+def _read_finish(row: TraceFinish, values: Values, at_ms: int) -> None:
+    values["failed"] = int(row.status == FAILED)
+    values["duration_ms"] = row.duration_ms
+    values["events"] = row.events
+    if row.status:
+        values["status"] = row.status
+    if row.http_status is not None:
+        values["http_status"] = row.http_status
+    if row.dialect:
+        values["dialect"] = row.dialect
+    if row.key_name:
+        values["key_name"] = row.key_name
+    _read_provider(row, values)
+
+
+_READERS: dict[type[TraceRow], Callable[[Any, Values, int], None]] = {
+    TraceRequest: _read_request,
+    TraceAttempt: _read_attempt,
+    TraceUsage: _read_usage,
+    TraceError: _read_error,
+    TraceFinish: _read_finish,
+}

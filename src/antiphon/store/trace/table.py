@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import zlib
 from collections.abc import Sequence
+from itertools import chain
 
 from msgspec import Struct
 
@@ -46,10 +47,12 @@ SCHEMA = DatabaseSchema(
     ),
 )
 
-_INSERT = """
-    INSERT INTO fact (at_ms, kind, request_id, response_id, body, blob)
-    VALUES (?, ?, ?, nullif(?, ''), ?, nullif(?, ''))
-"""  # Python's sqlite3 needs five times as long to bind None as an empty text.
+_COLUMNS = "INSERT INTO fact (at_ms, kind, request_id, response_id, body, blob) VALUES "
+_ROW = "(?, ?, ?, nullif(?, ''), ?, nullif(?, ''))"
+# Python's sqlite3 needs five times as long to bind None as an empty text.
+_AT_ONCE = 8  # rows in one statement: for each row, that takes three quarters of the time
+_INSERT = _COLUMNS + _ROW
+_INSERT_SEVERAL = _COLUMNS + ", ".join([_ROW] * _AT_ONCE)
 _OLDEST = "SELECT seq, at_ms, length(body) + ifnull(length(blob), 0) FROM fact ORDER BY seq LIMIT ?"
 
 
@@ -63,7 +66,11 @@ class EncodedRow(Struct, frozen=True):
 
 
 def insert_rows(connection: sqlite3.Connection, records: Sequence[EncodedRow]) -> None:
-    connection.executemany(_INSERT, [_values(record) for record in records])
+    rows = [_values(record) for record in records]
+    rest = len(rows) - len(rows) % _AT_ONCE
+    several = [[*chain.from_iterable(rows[at : at + _AT_ONCE])] for at in range(0, rest, _AT_ONCE)]
+    connection.executemany(_INSERT_SEVERAL, several)
+    connection.executemany(_INSERT, rows[rest:])
     update_summaries(connection, [(record.at_ms, record.row) for record in records])
 
 

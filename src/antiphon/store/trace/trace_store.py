@@ -45,6 +45,7 @@ IDLE_S = 60.0
 WINDOW_READ_MS = 1000  # how often the window of another process is looked for
 
 _log = logging.getLogger("antiphon.trace")
+_encode_json = msgspec.json.Encoder().encode
 
 
 class TraceOptions(Struct, frozen=True, kw_only=True):
@@ -224,14 +225,14 @@ class TraceStore:
 
     def _encode_row(self, at_ms: int, row: TraceRow) -> EncodedRow:
         if not (type(row) is TraceStream and row.blob):
-            return EncodedRow(at_ms, row, msgspec.json.encode(row))
+            return EncodedRow(at_ms, row, _encode_json(row))
         row = redact_and_truncate(row, self._redactor, self.options.payload_max_bytes)
-        return EncodedRow(at_ms, row, msgspec.json.encode(replace(row, blob=b"")), row.blob)
+        return EncodedRow(at_ms, row, _encode_json(replace(row, blob=b"")), row.blob)
 
     def _redact_row(self, record: EncodedRow) -> EncodedRow:
         row = replace_texts(record.row, self._redactor.redact_text)
         stored = replace(row, blob=b"") if isinstance(row, TraceStream) else row
-        return EncodedRow(record.at_ms, row, msgspec.json.encode(stored), record.blob)
+        return EncodedRow(record.at_ms, row, _encode_json(stored), record.blob)
 
     def _count_loss(self, loss: TraceLoss, why: str) -> None:
         if loss.total:

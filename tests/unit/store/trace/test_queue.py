@@ -59,6 +59,30 @@ def test_a_full_batch_or_a_call_of_wake_ends_the_waiting(
     assert not waiting.is_alive()
 
 
+def test_no_row_of_several_threads_is_lost_or_waits_for_the_next_one() -> None:
+    queue = TraceQueue(max_rows=10_000, max_bytes=0, batch=2)
+    taken: list[str] = []
+
+    def read() -> None:
+        while len(taken) < 2000:
+            queue.wait(60, 0.001)
+            taken.extend(row.request_id for _, row in queue.take()[0])
+
+    def write(name: str) -> None:
+        for number in range(500):
+            queue.put((number, request(f"{name}{number}")))
+
+    reading = Thread(target=read, daemon=True)
+    writing = [Thread(target=write, args=(name,)) for name in "abcd"]
+    for thread in (reading, *writing):
+        thread.start()
+    reading.join(30)
+    assert not reading.is_alive()
+    for name in "abcd":
+        expected = [f"{name}{number}" for number in range(500)]
+        assert [each for each in taken if each.startswith(name)] == expected
+
+
 def test_waiting_ends_without_rows_after_the_idle_time() -> None:
     queue = small_queue()
     queue.wait(0.001, 60)
