@@ -26,6 +26,7 @@ _CRASHES = ("gateway.bug", "request.failed")
 _STORE_FAILED = "store.failed"  # a disk that fails is no crash
 _OWN_EVENT = re.compile(r"response\.(output_text|refusal|reasoning|function_call|custom_tool_call)")
 """Events that the gateway makes itself."""
+_NOT_HANDED_ON = "The response was not generated: the request has credentials for MCP servers"
 _FAILURES = ("upstream.failed", "attempt.failed", "response.failed", "request.failed")
 
 
@@ -158,8 +159,10 @@ def stored_never_changes(world: World) -> Iterator[str]:
 
 
 def _was_lost(response: dict[str, Any]) -> bool:
-    """Whether a response was ended by another process than the one that has generated it."""
-    return bool((response.get("error") or {}).get("message") == PROCESS_LOST)
+    """Whether a response was ended by another process than the one that has generated it, or has
+    accepted it: credentials for MCP servers are not handed on."""
+    message = (response.get("error") or {}).get("message", "")
+    return bool(message == PROCESS_LOST or message.startswith(_NOT_HANDED_ON))
 
 
 def _is_orphan(world: World, exchange: Exchange) -> bool:

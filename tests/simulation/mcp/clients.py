@@ -11,7 +11,7 @@ from tests.simulation.clients import READS, draw_behaviour
 from tests.simulation.lifecycle.background import follow
 from tests.simulation.lifecycle.records import BackgroundResponse, has_ended
 from tests.simulation.mcp.plan import TOOLS, ServerPlan
-from tests.simulation.mcp.records import AskedServer, Document, McpAsk, find_token
+from tests.simulation.mcp.records import AskedServer, Document, McpAsk, find_token, write_secret
 from tests.simulation.plan import MODELS, TENANTS
 from tests.simulation.records import Exchange, write_question
 from tests.support.scripted_providers.session import TOOLS as OWN_TOOLS
@@ -56,7 +56,7 @@ def _draw_model(rng: random.Random) -> str:
 
 
 def _make_secret(world: World, tenant: str, server: ServerPlan) -> str:
-    secret = f"mcp-secret-{tenant}-{server.label}"
+    secret = write_secret(tenant, server.label)
     world.history.mcp.secrets[secret] = server.label
     return secret
 

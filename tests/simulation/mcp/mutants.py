@@ -46,10 +46,10 @@ async def _leave_open(self: Sessions) -> None:
 
 
 def _leave_failed_open(original: Any) -> Any:
-    async def release(self: GatewayCalls) -> None:
+    async def release(self: GatewayCalls, report: Any) -> None:
         ended = [each for each in self._tasks.values() if each.done() and not each.cancelled()]
         if all(getattr(each.result(), "problem", None) is None for each in ended):
-            await original(self)
+            await original(self, report)
 
     return release
 

@@ -18,7 +18,9 @@ from tests.simulation.mcp.records import (
     McpAsk,
     find_token,
     write_result,
+    write_secret,
 )
+from tests.simulation.plan import TENANTS
 from tests.simulation.records import Document, Exchange, UpstreamCall
 from tests.simulation.safety import Oracle, describe
 from tests.simulation.world import World
@@ -274,13 +276,18 @@ def one_side_calls_servers(world: World) -> Iterator[str]:
 
 
 def credentials_go_to_their_server(world: World) -> Iterator[str]:
-    """A credential reaches its server only, and that of the operator is never left out or replaced;
-    none is in a response, the log, the trace, the store or the request to another provider."""
+    """A credential reaches its server only, for calls of its own client; that of the operator is
+    never left out or replaced; none is in a response, the log, the trace, the store or the request
+    to another provider."""
     secrets = world.history.mcp.secrets
     for request in world.history.mcp.requests:
         for secret, label in secrets.items():
             if secret in request.secrets and label != request.label:
                 yield f"{request.label} received the credential for {label}"
+        found = TOKEN.fullmatch(request.token)
+        others = [each for each in TENANTS if found is not None and each != found[2]]
+        if any(write_secret(each, request.label) in request.secrets for each in others):
+            yield f"{request.token}: {request.label} received the credential of another client"
         operator_secret = world.servers[request.label].plan.operator_secret
         if operator_secret not in request.secrets:
             yield f"{request.verb} {request.method} to {request.label} has no credential"

@@ -26,6 +26,11 @@ def write_result(label: str, tool: str, token: str) -> str:
     return f"[{token} by {label}/{tool}]"
 
 
+def write_secret(tenant: str, label: str) -> str:
+    """The credential of a client for a server."""
+    return f"mcp-secret-{tenant}-{label}"
+
+
 @dataclass(frozen=True)
 class AskedServer:
     """A server, as one request declares it."""
