@@ -31,6 +31,7 @@ async def test_the_counter_sees_the_whole_request_from_its_body_to_the_end_of_th
 ) -> None:
     path = await count_request_path(tmp_path)
     assert next(iter(path.files)).startswith("server/")
+    assert path.most_unread == 1, "the chunks were not paced"
     assert path.files["framing/sse.py"] >= 3, "a chunk was not read alone"
     assert any(name.startswith("store/") for name in path.files), "the turn was not saved"
     assert any(name.startswith("runs/background.py:") for name in path.classes)

@@ -20,6 +20,7 @@ Errors that reach a client, an operator or a caller of the library:
     - ChainUnfinished        previous_response_not_finished: a response of the chain has not ended
     - HistoryTooLarge        history_too_large: what the request continues exceeds [store]
     - LimitExceeded          rate_limit_exceeded, insufficient_quota: a limit of the client key
+    - ToolsNotUsable         the tools that MCP servers list make the request invalid
     - Refused                the reason is not the content: an unknown path, a shutdown
   - ConfigError            config.invalid: antiphon.toml is invalid, with file, line and key
   - StoreError             store.failed: a store cannot be opened, read or written
@@ -261,6 +262,20 @@ class LimitExceeded(InvalidRequest):
         super().__init__(message, code=code, status=429, kind=kind)
         self.headers = headers
         self.permanent = permanent
+
+
+class ToolsNotUsable(InvalidRequest):
+    """The tools that MCP servers list make a request invalid: known during its run, which records
+    it."""
+
+    def __init__(self, problem: InvalidRequest) -> None:
+        super().__init__(
+            problem.message,
+            param=problem.param,
+            code=problem.wire_code,
+            status=problem.status,
+            kind=problem.kind,
+        )
 
 
 class Refused(InvalidRequest):

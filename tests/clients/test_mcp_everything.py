@@ -9,6 +9,7 @@ import pytest
 
 from tests.support.mcp.everything import EverythingTransport, serve_everything
 from tests.support.mcp.sessions import SERVER, configure, open_sessions
+from tests.support.openai_sdk_check import check_with_sdk
 from tests.support.rounds import call_delta, output_text, round_script, rounds_gateway, text_delta
 
 transports = pytest.mark.parametrize("transport", ["streamableHttp", "sse"])
@@ -75,20 +76,38 @@ async def test_parallel_calls_are_kept_apart(transport: EverythingTransport) -> 
     assert [each.text for each in results] == [f"Echo: {word}" for word in words]
 
 
+RESULTS: dict[str, tuple[str, str, str]] = {
+    "text": ("echo", '{"message": "hello"}', "Echo: hello"),
+    "image": ("get-tiny-image", "{}", "[image: image/png]"),
+    "resource": (
+        "get-resource-reference",
+        '{"resourceType": "Text", "resourceId": 1}',
+        "[resource demo://",
+    ),
+    "progress": ("trigger-long-running-operation", '{"duration": 3, "steps": 5}', "completed"),
+    "error": ("get-sum", '{"a": "two"}', "Invalid input"),
+}
+
+
 @transports
-@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
+@pytest.mark.parametrize("kind", RESULTS)
 async def test_a_model_uses_it(
-    tmp_path: Path, transport: EverythingTransport, stream: bool
+    tmp_path: Path, transport: EverythingTransport, stream: bool, kind: str
 ) -> None:
-    asked = round_script(call_delta(("call_1", "tests__echo", '{"message": "hello"}')))
+    tool, arguments, output = RESULTS[kind]
+    asked = round_script(call_delta(("call_1", f"tests__{tool}", arguments)))
     answer = round_script(text_delta("Done."))
-    tool = {"type": "mcp", "server_label": "tests", "require_approval": "never"}
+    declared = {"type": "mcp", "server_label": "tests", "require_approval": "never"}
     async with (
         serve_everything(transport) as url,
-        rounds_gateway(tmp_path, asked, answer, mcp=configure(url)) as setup,
+        rounds_gateway(tmp_path, asked, answer, mcp=configure(url, idle_timeout_s=2.0)) as setup,
     ):
-        response = (await setup.post_request(stream=stream, tools=[tool])).response
-    listed, called, _ = response["output"]
-    assert "echo" in [each["name"] for each in listed["tools"]]
-    assert called["output"] == "Echo: hello"
-    assert output_text(response) == "Done."
+        seen = await setup.post_request(stream=stream, tools=[declared])
+    if stream:
+        check_with_sdk(seen.events)
+    listed, called, _ = seen.response["output"]
+    assert tool in [each["name"] for each in listed["tools"]]
+    assert called["status"] == ("failed" if kind == "error" else "completed")
+    assert output in (called["output"] or str(called["error"]))
+    assert output_text(seen.response) == "Done."

@@ -67,6 +67,25 @@ HOSTED: dict[str, tuple[Document, Progress]] = {
             *stages("mcp_call", "completed"),
         ],
     ),
+    "mcp_list_tools that failed": (
+        {"server_label": "s", "tools": [], "error": "HTTP 401"},
+        stages("mcp_list_tools", "in_progress", "failed"),
+    ),
+    "mcp_call that failed": (
+        {
+            "status": "failed",
+            "server_label": "s",
+            "name": "t",
+            "arguments": "{}",
+            "error": {"type": "http_error", "code": 500, "message": "HTTP 500"},
+        },
+        [
+            *stages("mcp_call", "in_progress"),
+            ("mcp_call_arguments.delta", {"delta": "{}"}),
+            ("mcp_call_arguments.done", {"arguments": "{}"}),
+            *stages("mcp_call", "failed"),
+        ],
+    ),
     "mcp_approval_request": ({"server_label": "s", "name": "t", "arguments": "{}"}, []),
     "computer_call": (
         {"status": "completed", "call_id": "call_1", "pending_safety_checks": [], "action": {}},
@@ -135,6 +154,7 @@ _WITHOUT_ITEM_ID = "shell_call_command"  # the API's events of a command have no
 
 def sent_item(kind: str) -> Document:
     fields, _ = HOSTED[kind]
+    kind = kind.partition(" ")[0]
     return {"type": kind, "id": f"{kind.replace(':', '_')}_1", **fields}
 
 

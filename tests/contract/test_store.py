@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import random
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -190,6 +192,23 @@ async def test_a_history_of_too_many_bytes_is_refused_however_well_it_compresses
         assert part in caught.value.message
 
 
+async def test_a_history_that_is_refused_is_not_read(backend: Backend) -> None:
+    size = 400_000
+    store = await backend.open(max_history_bytes=4 * size)
+    texts = random.Random(1)  # they do not compress
+    for number in range(6):
+        previous = f"r{number - 1}" if number else None
+        await store.save(turn(f"r{number}", previous, text=texts.randbytes(size // 2).hex()))
+    tracemalloc.start()
+    try:
+        with pytest.raises(HistoryTooLarge):
+            await store.chain("r5")
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < size
+
+
 async def test_a_history_of_too_many_items_is_refused(backend: Backend) -> None:
     store = await backend.open(max_history_items=10)
     items = tuple({"type": "message", "role": "user", "content": str(n)} for n in range(4))
@@ -290,6 +309,41 @@ async def test_an_output_item_of_another_owner_does_not_hide_an_input_item(
     assert await store.load_items(["x"], client="me") == {"x": item("x", "mine")}
 
 
+# --- responses by their calls ---------------------------------------------------------------------
+
+
+def thought(state: str) -> dict[str, Any]:
+    return {"type": "reasoning", "id": f"rs_{state}", "summary": [], "encrypted_content": state}
+
+
+def call(call_id: str, name: str = "f") -> dict[str, Any]:
+    fields = {"id": f"fc_{call_id}", "call_id": call_id, "name": name, "arguments": "{}"}
+    return {"type": "function_call", **fields}
+
+
+async def test_the_output_of_the_newest_turn_is_found_by_its_calls(backend: Backend) -> None:
+    store = await backend.open()
+    first = [thought("a"), call("one"), call("two")]
+    second = [thought("b"), item("said"), call("two", "g"), call("ü \x00")]
+    await store.save(turn("a", client="me", output=tuple(first)))
+    await store.save(turn("b", "a", client="me", input=(call("one"),), output=tuple(second)))
+    wanted = ["one", "two", "ü \x00", "unknown", "\ud800"]
+    found = await store.load_outputs(wanted, client="me")
+    assert found == {"one": first, "two": second, "ü \x00": second}
+    assert await store.load_outputs(wanted, client="them") == {}
+    assert await store.load_outputs([], client="me") == {}
+    await store.delete("a", client="me")
+    assert await store.load_outputs(["one"], client="me") == {}
+
+
+async def test_a_call_is_found_in_output_with_state_only(backend: Backend) -> None:
+    store = await backend.open()
+    named = {**item("call:in"), "id": "call:in"}
+    await store.save(turn("a", input=(thought("a"), call("in"), named), output=(call("out"),)))
+    assert await store.load_outputs(["in", "out"]) == {}
+    assert await store.load_items(["in", "out", "fc_out"]) == {"fc_out": call("out")}
+
+
 # --- owners ---------------------------------------------------------------------------------------
 
 
@@ -347,6 +401,16 @@ async def test_items_that_exceed_the_limit_in_total_are_refused(
     with pytest.raises(InvalidRequest) as caught:
         await store.load_items(["out a", "out b", "out c"])
     assert caught.value.status == 413
+
+
+async def test_outputs_that_exceed_the_limit_in_total_are_left_out(
+    backend: Backend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reference, "MAX_BYTES", 3000)
+    store = await backend.open()
+    for id in ("a", "b"):
+        await store.save(turn(id, output=(thought("x" * 1200), call(id))))
+    assert len(await store.load_outputs(["a", "b"])) == 1
 
 
 async def test_within_one_turn_output_is_preferred_to_input(backend: Backend) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import random
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -124,6 +126,22 @@ async def test_a_conversation_beyond_the_limits_of_a_history_is_refused(
     assert whole is not None
     assert ([item["id"] for item in whole.items], whole.is_cut) == (LARGE[1:], False)
     assert await load_conversation(store.conversations, "conv_2", truncate=True) is None
+
+
+async def test_a_conversation_that_is_refused_is_not_read(backend: Backend) -> None:
+    size = 400_000
+    store = await backend.open(max_history_bytes=4 * size)
+    texts = random.Random(1)  # they do not compress
+    items = [item(f"i{n}", texts.randbytes(size // 2).hex()) for n in range(6)]
+    await store.conversations.create(conversation(), items)
+    tracemalloc.start()
+    try:
+        with pytest.raises(HistoryTooLarge):
+            await store.conversations.list_items("conv_1")
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < size
 
 
 async def test_a_page_of_large_items_ends_at_the_limit_of_a_history(backend: Backend) -> None:

@@ -21,6 +21,7 @@ from tests.support.failing_providers import (
     error,
     failover_gateway,
 )
+from tests.support.mcp.value_servers import use_servers, weather_server
 from tests.support.shared_gateway import UVLOOP
 from tests.support.upstream import Connection, ReceivedRequest, Script, send_json
 from tests.support.waiting import until
@@ -323,4 +324,23 @@ async def test_a_missing_model_is_skipped_for_a_while(tmp_path: Path) -> None:
         assert setup.new_calls == [A, TWO, TWO]
         setup.clock.now += 300
         await setup.post_request()
+        assert setup.new_calls == [B]
+
+
+async def test_a_key_that_began_to_rest_while_an_mcp_server_was_asked_is_not_used(
+    tmp_path: Path,
+) -> None:
+    sky = {"type": "mcp", "server_label": "sky", "server_url": "https://sky.example/mcp"}
+    async with failover_gateway(tmp_path) as setup:
+        servers = weather_server()
+        use_servers(setup.gateway.engine, servers)
+        servers.listing.clear()
+        waiting = asyncio.create_task(setup.post_request(tools=[sky]))
+        await until(lambda: servers.asked, "the server is asked for its tools")
+        setup.add_scripts("one", error(429), error(429, retry_after=120))
+        await setup.post_request()
+        assert setup.new_calls == [B, A, TWO]
+        setup.clock.now += 61  # B is ready again
+        servers.listing.set()
+        assert (await waiting).text == "Hello, world"
         assert setup.new_calls == [B]

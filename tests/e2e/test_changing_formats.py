@@ -160,21 +160,21 @@ async def test_a_client_continues_the_response_of_another_one(tmp_path: Path, or
 
 
 class StoredChatThread(StoredThread):
-    """A client of Chat Completions has its turns stored, and one of Responses goes on with them."""
+    """A client of Chat Completions has its turns stored, and another one goes on with them."""
 
-    def __init__(self, gateway: Reachable, chat_turns: int) -> None:
-        super().__init__(gateway, "C" * chat_turns + "R" * (len(SESSION) - chat_turns))
+    def __init__(self, gateway: Reachable, chat_turns: int, other: str) -> None:
+        super().__init__(gateway, "C" * chat_turns + other * (len(SESSION) - chat_turns))
         self._chat = ChatThread()
         self._chat.store = True
 
     def ask(self, index: int, turn: Turn, before: Turn | None, model: str) -> tuple[str, Document]:
-        if self._order[index] == "R":
+        if self._order[index] != "C":
             return super().ask(index, turn, before, model)
         self._chat.ask(turn, before)
         return self._chat.path, self._chat.body(model)
 
     async def read(self, index: int, events: list[Document]) -> None:
-        if self._order[index] == "R":
+        if self._order[index] != "C":
             await super().read(index, events)
             return
         self._chat.read(events)
@@ -187,14 +187,73 @@ class StoredChatThread(StoredThread):
         return bool(SESSION[index].calls) or not self._order.startswith("C", index + 1)
 
 
+@pytest.mark.parametrize("other", ["R", "M"])
 @pytest.mark.parametrize("chat_turns", range(1, len(SESSION)))
-async def test_a_client_of_responses_continues_one_of_chat_completions(
-    tmp_path: Path, chat_turns: int
+async def test_another_client_continues_one_of_chat_completions(
+    tmp_path: Path, chat_turns: int, other: str
 ) -> None:
     wrong: list[str] = []
     async with gateway_of_all(tmp_path, f"sqlite:///{tmp_path}/state.sqlite") as (gateway, servers):
         for kinds in [*PAIRS, *((kind, kind) for kind in PROVIDERS)]:
-            thread = StoredChatThread(gateway, chat_turns)
+            thread = StoredChatThread(gateway, chat_turns, other)
+            wrong += await play(gateway, servers, kinds, thread)
+    assert wrong == []
+
+
+class ContinuedByChat(StoredThread):
+    """A client of Chat Completions goes on with responses that others have stored: it has their
+    texts and their calls with the ids, and nothing of the reasoning."""
+
+    def __init__(self, gateway: Reachable, order: str) -> None:
+        super().__init__(gateway, order)
+        self._chat = ChatThread()
+
+    def ask(self, index: int, turn: Turn, before: Turn | None, model: str) -> tuple[str, Document]:
+        self._chat.ask(turn, before)
+        if self._order[index] != "C":
+            return super().ask(index, turn, before, model)
+        return self._chat.path, self._chat.body(model)
+
+    async def read(self, index: int, events: list[Document]) -> None:
+        if self._order[index] == "C":
+            self._chat.read(events)
+            return
+        await super().read(index, events)
+        if self._order[index] == "R":
+            self._chat.add(_to_chat_message(self._output))
+            return
+        reader = MessagesThread()
+        reader.read(events)
+        self._chat.add(_to_chat_message([_to_item(block) for block in reader.blocks]))
+
+    def carries(self, index: int) -> bool:
+        """State of a response without calls has no carrier in this format."""
+        return bool(SESSION[index].calls)
+
+
+def _to_chat_message(items: list[Document]) -> Document:
+    texts = [part["text"] for item in items for part in item.get("content", ()) if "text" in part]
+    calls = [_to_chat_call(item) for item in items if "call_id" in item]
+    message = {"role": "assistant", "content": "".join(texts) or None}
+    return {**message, "tool_calls": calls} if calls else message
+
+
+def _to_chat_call(item: Document) -> Document:
+    if item["type"] == "custom_tool_call":
+        made = {"name": item["name"], "input": item["input"]}
+        return {"id": item["call_id"], "type": "custom", "custom": made}
+    made = {"name": item["name"], "arguments": item["arguments"]}
+    return {"id": item["call_id"], "type": "function", "function": made}
+
+
+@pytest.mark.parametrize("order", ["RCCCCC", "MCCCCC", "RRCCCC", "MMCCCC", "RMRMCC", "MMRRRC"])
+async def test_a_client_of_chat_completions_continues_others_by_their_calls(
+    tmp_path: Path, order: str
+) -> None:
+    wrong: list[str] = []
+    async with gateway_of_all(tmp_path, f"sqlite:///{tmp_path}/state.sqlite") as (gateway, servers):
+        for kinds in [*PAIRS, *((kind, kind) for kind in PROVIDERS)]:
+            thread = ContinuedByChat(gateway, order)
             wrong += await play(gateway, servers, kinds, thread)
     assert wrong == []
 
@@ -289,4 +348,54 @@ async def test_a_history_is_converted_from_one_format_to_another(
         for kinds in [*PAIRS, *((kind, kind) for kind in PROVIDERS)]:
             thread = ConvertedThread(order)
             wrong += await play(gateway, servers, kinds, thread)
+    assert wrong == []
+
+
+class ConvertedToChat(ConvertedThread):
+    """A history that is converted to Chat Completions in the end, with the sealed state where
+    routers have it (`reasoning_details`), or where Gemini has the signature of a call."""
+
+    def __init__(self, order: str) -> None:
+        super().__init__(order)
+        self._chat = ChatThread()
+
+    def ask(self, index: int, turn: Turn, before: Turn | None, model: str) -> tuple[str, Document]:
+        self._chat.ask(turn, before)
+        if self._order[index] != "C":
+            return super().ask(index, turn, before, model)
+        return self._chat.path, self._chat.body(model)
+
+    async def read(self, index: int, events: list[Document]) -> None:
+        if self._order[index] == "C":
+            self._chat.read(events)
+            return
+        await super().read(index, events)
+        self._chat.add(_to_signed_message(self._output))
+
+    def carries(self, index: int) -> bool:
+        """What a client of Chat Completions keeps itself has no carrier without calls."""
+        return bool(SESSION[index].calls) or self._order[index] != "C"
+
+
+def _to_signed_message(items: list[Document]) -> Document:
+    message = _to_chat_message(items)
+    calls = iter(message.get("tool_calls", ()))
+    sealed = ""
+    for item in [*items, {}]:
+        state, sealed = sealed, item.get("encrypted_content") or ""
+        call = next(calls) if "call_id" in item else {}
+        if state and call:
+            call["extra_content"] = {"google": {"thought_signature": state}}
+        elif state:
+            detail = {"type": "reasoning.encrypted", "data": state}
+            message.setdefault("reasoning_details", []).append(detail)
+    return message
+
+
+@pytest.mark.parametrize("order", ["RRRCCC", "MMMCCC", "RMCCCC", "MRRMRC"])
+async def test_a_history_is_converted_to_chat_completions(tmp_path: Path, order: str) -> None:
+    wrong: list[str] = []
+    async with gateway_of_all(tmp_path, "memory://") as (gateway, servers):
+        for kinds in [*PAIRS, *((kind, kind) for kind in PROVIDERS)]:
+            wrong += await play(gateway, servers, kinds, ConvertedToChat(order))
     assert wrong == []

@@ -270,6 +270,20 @@ async def test_a_failure_without_a_fault_has_its_reason_in_log_and_trace(
     assert (found.provider, found.model) == ("up", "m")
 
 
+async def test_a_message_of_the_gateway_is_whole_also_if_the_request_has_its_words(
+    tmp_path: Path,
+) -> None:
+    said = "Say: The output is not valid JSON, which `text.format` requires."
+    frames = [*HELLO, chunk({}, "stop"), DONE]
+    request = {"input": said, "stream": True, "text": {"format": SCHEMA}}
+    log, answer = await send(tmp_path, send_frames(frames), request)
+    message = answer.response["error"]["message"]
+    assert "not valid JSON, which `text.format` requires" in message
+    assert find_entry(log, "response.failed").facts["reason"] == message
+    [error] = read_trace(tmp_path / "trace.db", answer.headers["x-request-id"]).errors
+    assert error.message == message
+
+
 # --- bugs of the gateway --------------------------------------------------------------------------
 
 

@@ -16,6 +16,12 @@ from tests.support.upstream import Connection, ReceivedRequest, upstream
 
 Document = dict[str, Any]
 
+SEARCH = {
+    "type": "web_search_call",
+    "id": "ws_theirs",
+    "status": "in_progress",
+    "action": {"type": "search", "query": "rain"},
+}
 CODE = {
     "type": "code_interpreter_call",
     "id": "ci_theirs",
@@ -94,3 +100,32 @@ async def test_the_progress_of_a_hosted_tool_reaches_the_client(
         "code_interpreter_call",
         "message",
     ]
+
+
+async def test_a_search_that_was_cut_is_failed_and_was_never_completed(tmp_path: Path) -> None:
+    place = {"output_index": 0, "item_id": "ws_theirs"}
+    data = as_frames(
+        [
+            {"type": "response.created", "response": {"id": "resp_theirs", "model": "m"}},
+            {"type": "response.output_item.added", "output_index": 0, "item": SEARCH},
+            {"type": "response.web_search_call.in_progress", **place},
+            {"type": "response.web_search_call.searching", **place},
+        ]
+    )
+
+    async def script(request: ReceivedRequest, connection: Connection) -> None:
+        await connection.head()
+        await connection.send(data)
+        connection.cut()
+
+    async with upstream(script) as server:
+        entry = ProviderConfig(kind="openai", base_url=server.url, api_keys=["k"])
+        config = replaced(settings(tmp_path, server.url), providers={"up": entry})
+        async with running(config) as gateway:
+            body = {"model": "up/gpt-5", "input": "Rain?", "tools": [{"type": "web_search"}]}
+            answer = await post_request(gateway, {**body, "stream": True})
+    check(answer.events)
+    stages = [event["type"] for event in answer.events if "web_search_call" in event["type"]]
+    assert [stage.rpartition(".")[2] for stage in stages] == ["in_progress", "searching"]
+    assert answer.response["status"] == "failed"
+    assert [item["status"] for item in answer.response["output"]] == ["failed"]

@@ -11,7 +11,6 @@ import pytest
 
 from antiphon.config import AttemptConfig, ModelConfig
 from antiphon.core.mcp.values import McpProblem, McpResult, McpToolList
-from tests.support.corpus import ABSENT, root
 from tests.support.failing_providers import error
 from tests.support.gateways import events_of
 from tests.support.mcp.value_servers import (
@@ -41,7 +40,6 @@ from tests.support.traces import read_trace
 from tests.support.upstream import Script
 from tests.support.waiting import until, until_async
 
-WITH_CORPUS = pytest.mark.skipif(root() is None, reason=ABSENT)
 Document = dict[str, Any]
 SKY: Document = {
     "type": "mcp",
@@ -147,39 +145,6 @@ async def test_the_events_of_a_request_for_approval_have_the_order_of_the_api(
     check_with_sdk(answer.events)
 
 
-@WITH_CORPUS
-@pytest.mark.parametrize(
-    ("recording", "order"),
-    [
-        ("stream-mcp-reasoning-o4-mini-b1a2a", CALL_ORDER),
-        ("stream-mcp-reasoning-gpt-5-nano-93067", APPROVAL_ORDER),
-    ],
-)
-def test_the_recordings_of_the_api_have_this_order(recording: str, order: list[str]) -> None:
-    corpus = root()
-    assert corpus is not None
-    path = corpus / "openai" / "responses" / recording / "response.sse"
-    assert mcp_order(events_of(path.read_bytes())) == order
-
-
-@WITH_CORPUS
-async def test_items_have_the_members_of_the_recorded_ones(tmp_path: Path) -> None:
-    corpus = root()
-    assert corpus is not None
-    recorded: dict[str, set[str]] = {}
-    for path in (corpus / "openai" / "responses").glob("stream-mcp-*/response.sse"):
-        for event in events_of(path.read_bytes()):
-            if event["type"] == "response.output_item.done" and "mcp" in event["item"]["type"]:
-                recorded[event["item"]["type"]] = set(event["item"])
-    async with gateway(tmp_path, ASKED, ANSWER, ASKED) as setup:
-        use(setup, weather_server())
-        called = await setup.post_request(tools=[SKY])
-        asked = await setup.post_request(tools=[ASKING])
-    items = [*called.response["output"], *asked.response["output"]]
-    own = {item["type"]: set(item) for item in items if "mcp" in item["type"]}
-    assert own == recorded
-
-
 async def test_the_list_is_streamed_before_the_provider_is_called(tmp_path: Path) -> None:
     async with gateway(tmp_path, ANSWER) as setup:
         servers = use(setup, weather_server())
@@ -276,6 +241,8 @@ async def test_a_list_that_fails_is_an_error_of_a_whole_response(tmp_path: Path)
         answer = await setup.post_request(tools=[SKY])
     assert answer.status == 424
     assert "The MCP server 'sky' did not list its tools" in answer.error["message"]
+    named = [answer.error[name] for name in ("type", "code", "param")]
+    assert named == ["external_connector_error", "http_error", "tools"]
     assert servers.asked[-1] == ("close",)
 
 

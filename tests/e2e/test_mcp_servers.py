@@ -1,112 +1,39 @@
-"""Real MCP servers behind the real gateway: every dialect, the official clients, background."""
+"""Real MCP servers behind the real gateway, in every dialect."""
 
 from __future__ import annotations
 
+import base64
 import json
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+import re
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from agents import (
-    Agent,
-    HostedMCPTool,
-    MCPToolApprovalFunctionResult,
-    MCPToolApprovalRequest,
-    ModelSettings,
-    OpenAIResponsesModel,
-    RunConfig,
-    Runner,
-)
 
-from antiphon.config import Config, McpConfig, McpServerConfig, ProviderConfig
-from tests.support.client_answers import Answer, post_request
-from tests.support.demand_scripts import native_turns
-from tests.support.gateways import Running, replaced, running, settings
-from tests.support.mcp.tools_server import ToolsServer, serve_tools
-from tests.support.openai_client import openai_client
+from antiphon.cli.main import main
+from antiphon.config import McpConfig, McpServerConfig, TraceConfig
+from tests.support.mcp.server_gateway import (
+    ASKING,
+    BOTH,
+    DONE,
+    GREET,
+    TOOL,
+    Document,
+    call,
+    every_dialect,
+    server_gateway,
+)
+from tests.support.mcp.tools_server import PIXEL, ToolsServer, serve_tools
 from tests.support.openai_sdk_check import check_with_sdk
 from tests.support.rounds import item_types, output_text
-from tests.support.scripted_providers.anthropic import ScriptedAnthropic
-from tests.support.scripted_providers.chat import ScriptedChat
-from tests.support.scripted_providers.gemini import ScriptedGemini
-from tests.support.scripted_providers.scripted_provider import ScriptedProvider
 from tests.support.scripted_providers.session import Call, Turn
-from tests.support.upstream import Upstream, upstream
 from tests.support.waiting import until
-
-Document = dict[str, Any]
-PROVIDERS: dict[str, tuple[ScriptedProvider, str]] = {
-    "chat": (ScriptedChat(), "m"),
-    "anthropic": (ScriptedAnthropic(), "claude-opus-4-6"),
-    "gemini": (ScriptedGemini(), "gemini-3-pro"),
-}
-every_dialect = pytest.mark.parametrize("kind", PROVIDERS)
-TOOL: Document = {"type": "mcp", "server_label": "tests", "require_approval": "never"}
-ASKING: Document = {**TOOL, "require_approval": "always"}
-
-
-def call(tool: str, **arguments: Any) -> Call:
-    return Call(f"tests__{tool}", json.dumps(arguments, separators=(",", ":")), "")
-
-
-GREET = Turn(1, thought="Greet her.", calls=(call("greet", name="Ada"),))
-BOTH = Turn(1, thought="Two.", calls=(call("greet", name="Ada"), call("weather")))
-DONE = Turn(2, thought="Done.", text="I have greeted her.")
 
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[ToolsServer]:
     with serve_tools() as state:
         yield state
-
-
-@dataclass
-class ServerGateway:
-    gateway: Running
-    upstreams: dict[str, Upstream]
-
-    async def post(self, kind: str = "chat", **body: Any) -> Answer:
-        """Post a streamed request to the model of a dialect; each request to it must be valid."""
-        _, model = PROVIDERS[kind]
-        fields = {"model": f"{kind}/{model}", "input": "Greet Ada.", "stream": True, **body}
-        return await post_request(self.gateway, {"tools": [TOOL], **fields})
-
-    def problems(self) -> list[str]:
-        return [
-            problem
-            for kind, received in self.upstreams.items()
-            for request in received.requests
-            for problem in PROVIDERS[kind][0].problems(request.raw)
-        ]
-
-
-@asynccontextmanager
-async def server_gateway(
-    tmp_path: Path,
-    url: str,
-    turns: Mapping[str, Sequence[Turn]],
-    mcp: McpConfig | None = None,
-) -> AsyncIterator[ServerGateway]:
-    """A gateway with the server `tests`, and a provider for each dialect that has turns."""
-    async with AsyncExitStack() as stack:
-        upstreams = {
-            kind: await stack.enter_async_context(upstream(native_turns(PROVIDERS[kind][0], given)))
-            for kind, given in turns.items()
-        }
-        config: Config = replaced(
-            settings(tmp_path),
-            providers={
-                kind: ProviderConfig(kind=kind, base_url=each.url, api_keys=["sk-up"])
-                for kind, each in upstreams.items()
-            },
-            default_provider=next(iter(upstreams), "echo"),
-            mcp=mcp or McpConfig(servers={"tests": McpServerConfig(url=url)}),
-        )
-        gateway = await stack.enter_async_context(running(config))
-        yield ServerGateway(gateway, upstreams)
 
 
 # --- every dialect --------------------------------------------------------------------------------
@@ -143,6 +70,24 @@ async def test_an_approved_call_of_a_real_server(
         assert setup.problems() == []
     assert item_types(later.response) == ["mcp_call", "message"]
     assert later.response["output"][0]["output"] == "Hello Ada"
+
+
+@every_dialect
+async def test_a_traced_response_is_made_again(
+    tmp_path: Path, server: ToolsServer, kind: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trace = TraceConfig(path=str(tmp_path / "trace.db"), payloads=True)
+    turns = {kind: [BOTH, GREET, DONE]}
+    async with server_gateway(tmp_path, server.url, turns, trace=trace) as setup:
+        answer = await setup.post(kind)
+    config = tmp_path / "antiphon.toml"
+    config.write_text(f'[trace]\npath = "{trace.path}"\n')
+    assert main(["trace", "replay", answer.response["id"], "--config", str(config)]) == 0
+    printed = capsys.readouterr()
+    assert printed.err == ""
+    made = [json.loads(line) for line in printed.out.splitlines()]
+    assert [event["type"] for event in made] == [event["type"] for event in answer.events]
+    assert made[-1]["response"]["id"] != answer.response["id"]
 
 
 async def test_another_provider_goes_on_with_the_calls(tmp_path: Path, server: ToolsServer) -> None:
@@ -193,6 +138,43 @@ async def test_an_image_reaches_a_model_that_takes_images(
     assert "data:image/png;base64," in second.raw.decode()
 
 
+@every_dialect
+@pytest.mark.parametrize("tool", ["picture", "document"])
+async def test_an_approved_call_shows_the_model_what_a_direct_one_does(
+    tmp_path: Path, server: ToolsServer, kind: str, tool: str
+) -> None:
+    """The last message of the request after the call: an image, or a text with the resource."""
+    asked = Turn(1, calls=(call(tool),))
+    turns = {kind: [asked, DONE, asked, DONE]}
+    async with server_gateway(tmp_path, server.url, turns) as setup:
+        await setup.post(kind)
+        first = await setup.post(kind, tools=[ASKING])
+        approval = {
+            "type": "mcp_approval_response",
+            "approval_request_id": first.response["output"][-1]["id"],
+            "approve": True,
+        }
+        later = await setup.post(
+            kind, input=[approval], previous_response_id=first.response["id"], tools=[ASKING]
+        )
+        assert setup.problems() == []
+        requests = setup.upstreams[kind].requests
+    assert later.response["status"] == "completed"
+    direct, approved = (last_message(requests[number].body) for number in (1, 3))
+    assert (PIXEL_TEXT if tool == "picture" else "inside") in json.dumps(direct)
+    assert approved == direct
+
+
+PIXEL_TEXT = base64.b64encode(PIXEL).decode()
+
+
+def last_message(body: Document) -> Document:
+    """The last message of a native request, without the id of a call, which differs."""
+    [message] = (body.get("messages") or body["contents"])[-1:]
+    text = re.sub(r'"(tool_call_id|tool_use_id|id)": "[^"]*"', "", json.dumps(message))
+    return {"message": text}
+
+
 async def test_a_server_that_needs_a_token_gets_that_of_the_client(tmp_path: Path) -> None:
     with serve_tools() as guarded:
         guarded.require_token("secret")
@@ -239,108 +221,3 @@ async def test_a_response_that_is_cancelled_cancels_the_call(tmp_path: Path) -> 
                 cancelled = await response.json()
             await until(slow.cancelled.is_set, "a call that is cancelled")
     assert cancelled["status"] == "cancelled"
-
-
-# --- clients --------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
-@every_dialect
-async def test_the_openai_client(
-    tmp_path: Path, server: ToolsServer, kind: str, stream: bool
-) -> None:
-    _, model = PROVIDERS[kind]
-    async with (
-        server_gateway(tmp_path, server.url, {kind: [GREET, DONE]}) as setup,
-        openai_client(setup.gateway) as client,
-    ):
-        tools: Any = [TOOL]
-        if stream:
-            async with client.responses.stream(
-                model=f"{kind}/{model}", input="Greet Ada.", tools=tools
-            ) as events:
-                seen = [event.type async for event in events]
-                response: Any = await events.get_final_response()
-            assert seen.count("response.mcp_call.completed") == 1
-        else:
-            response = await client.responses.create(
-                model=f"{kind}/{model}", input="Greet Ada.", tools=tools
-            )
-    assert [item.type for item in response.output if item.type != "reasoning"] == [
-        "mcp_list_tools",
-        "mcp_call",
-        "message",
-    ]
-    assert response.output_text == "I have greeted her."
-
-
-async def test_a_background_response_is_read_again(tmp_path: Path, server: ToolsServer) -> None:
-    async with (
-        server_gateway(tmp_path, server.url, {"anthropic": [GREET, DONE]}) as setup,
-        openai_client(setup.gateway) as client,
-    ):
-        tools: Any = [TOOL]
-        stream: Any = await client.responses.create(
-            model="anthropic/claude-opus-4-6",
-            input="Greet Ada.",
-            tools=tools,
-            background=True,
-            stream=True,
-        )
-        first: list[Any] = []
-        async for event in stream:
-            first.append(event)
-            if event.type == "response.mcp_list_tools.in_progress":
-                break
-        await stream.close()
-        last = first[-1].sequence_number
-        again: Any = await client.responses.retrieve(
-            first[0].response.id, stream=True, starting_after=last
-        )
-        rest = [event async for event in again]
-    numbers = [event.sequence_number for event in (*first, *rest)]
-    assert numbers == list(range(len(numbers)))
-    assert rest[-1].type == "response.completed"
-    assert [item.type for item in rest[-1].response.output if item.type != "reasoning"] == [
-        "mcp_list_tools",
-        "mcp_call",
-        "message",
-    ]
-
-
-@pytest.mark.parametrize("approve", [True, False], ids=["approved", "refused"])
-@pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
-@every_dialect
-async def test_the_agents_sdk_asks_for_approval(
-    tmp_path: Path, server: ToolsServer, kind: str, stream: bool, approve: bool
-) -> None:
-    asked: list[str] = []
-
-    def decide(request: MCPToolApprovalRequest) -> MCPToolApprovalFunctionResult:
-        asked.append(request.data.name)
-        return {"approve": True} if approve else {"approve": False, "reason": "Not now."}
-
-    _, model = PROVIDERS[kind]
-    async with (
-        server_gateway(tmp_path, server.url, {kind: [GREET, DONE]}) as setup,
-        openai_client(setup.gateway) as client,
-    ):
-        config: Any = ASKING
-        agent = Agent(
-            name="Greeter",
-            model=OpenAIResponsesModel(f"{kind}/{model}", openai_client=client),
-            model_settings=ModelSettings(),
-            tools=[HostedMCPTool(tool_config=config, on_approval_request=decide)],
-        )
-        quiet = RunConfig(tracing_disabled=True)
-        if stream:
-            result: Any = Runner.run_streamed(agent, "Greet Ada.", run_config=quiet)
-            async for _ in result.stream_events():
-                pass
-        else:
-            result = await Runner.run(agent, "Greet Ada.", run_config=quiet)
-        assert setup.problems() == []
-        last = setup.upstreams[kind].requests[-1]
-    assert asked == ["greet"]
-    assert result.final_output == "I have greeted her."
-    assert ("Hello Ada" if approve else "Not now.") in last.raw.decode()

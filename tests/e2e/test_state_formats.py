@@ -164,6 +164,10 @@ class ChatThread:
                 _add_piece(calls, piece)
         if calls:
             message["tool_calls"] = calls
+        self.add(message)
+
+    def add(self, message: Document) -> None:
+        """Add the message of a response."""
         self._messages.append(message)
 
     def carries(self, turn: Turn, states: list[str]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -10,7 +11,8 @@ from playwright.async_api import expect
 
 from antiphon.config import Config, load_config
 from tests.support.gateways import Running, running
-from tests.support.pages.watched import BrowserTabs, overflow
+from tests.support.pages.api import own_files
+from tests.support.pages.watched import BrowserTabs, link_with_token, overflow
 
 _FILE = """\
 [server]
@@ -37,7 +39,7 @@ async def gateway_of(path: Path) -> AsyncIterator[Running]:
     def load() -> Config:
         return load_config(path, {})
 
-    async with running(load(), load=load) as gateway:
+    async with running(load(), load=load, environment=own_files(path.parent)) as gateway:
         yield gateway
 
 
@@ -52,7 +54,10 @@ async def ask(gateway: Running, model: str) -> int:
 
 async def test_a_button_reloads_the_file(tabs: BrowserTabs, tmp_path: Path) -> None:
     path = tmp_path / "antiphon.toml"
-    async with gateway_of(path) as gateway, tabs.open(gateway, "configuration") as page:
+    async with (
+        gateway_of(path) as gateway,
+        tabs.open(gateway, link_with_token(gateway, "configuration")) as page,
+    ):
         models = page.get_by_role("table", name="models", exact=True)
         await expect(models).to_contain_text("quick")
         change(path, "quick", "swift")
@@ -67,7 +72,10 @@ async def test_a_button_reloads_the_file(tabs: BrowserTabs, tmp_path: Path) -> N
 
 async def test_settings_that_need_a_restart_are_named(tabs: BrowserTabs, tmp_path: Path) -> None:
     path = tmp_path / "antiphon.toml"
-    async with gateway_of(path) as gateway, tabs.open(gateway, "configuration") as page:
+    async with (
+        gateway_of(path) as gateway,
+        tabs.open(gateway, link_with_token(gateway, "configuration")) as page,
+    ):
         change(path, "trace.db", "other.db")
         await page.get_by_role("button", name="Reload the file").click()
         restart = page.get_by_text("in effect only after a restart")
@@ -78,7 +86,10 @@ async def test_a_mistake_is_shown_with_its_line_and_changes_nothing(
     tabs: BrowserTabs, tmp_path: Path
 ) -> None:
     path = tmp_path / "antiphon.toml"
-    async with gateway_of(path) as gateway, tabs.open(gateway, "configuration", width=380) as page:
+    async with (
+        gateway_of(path) as gateway,
+        tabs.open(gateway, link_with_token(gateway, "configuration"), width=380) as page,
+    ):
         change(path, 'quick = "echo/echo"', 'quick = "echo/echo"\nbroken = "nobody/<b>m</b>"')
         await page.get_by_role("button", name="Reload the file").click()
         problem = page.get_by_role("alert")
@@ -95,8 +106,20 @@ async def test_a_changed_admin_key_asks_for_it(tabs: BrowserTabs, tmp_path: Path
     allowed = ("Failed to load resource: the server responded with a status of 401",)
     async with (
         gateway_of(path) as gateway,
-        tabs.open(gateway, "configuration", allowed=allowed) as page,
+        tabs.open(gateway, link_with_token(gateway, "configuration"), allowed=allowed) as page,
     ):
         change(path, "port = 0", 'port = 0\nadmin_key = "sk-admin-of-this-test"')
         await page.get_by_role("button", name="Reload the file").click()
         await expect(page.get_by_label("Admin key")).to_be_visible()
+
+
+async def test_without_the_token_the_file_can_be_checked_but_not_reloaded(
+    tabs: BrowserTabs, tmp_path: Path
+) -> None:
+    path = tmp_path / "antiphon.toml"
+    async with gateway_of(path) as gateway, tabs.open(gateway, "configuration") as page:
+        button = page.get_by_role("button", name="Reload the file")
+        await expect(button).to_be_disabled()
+        await expect(button).to_have_attribute("title", re.compile("antiphon serve shows"))
+        await page.get_by_role("button", name="Check the file").click()
+        await expect(page.locator("main")).to_contain_text("The file is valid")

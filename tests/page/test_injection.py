@@ -22,6 +22,7 @@ from antiphon.store.trace.rows import (
     TraceFinish,
     TraceRequest,
     TraceRow,
+    TraceServerCall,
     TraceSkip,
     TraceStream,
 )
@@ -41,6 +42,7 @@ STRINGS: dict[type[TraceRow], dict[str, Any]] = {
     TraceRequest: {"received_at_ms": int(time.time() * 1000), "stream": True},
     TraceAttempt: {"number": 1, "status": 500, "latency_ms": 5},
     TraceSkip: {},
+    TraceServerCall: {"result_bytes": 7, "duration_ms": 3},
     TraceDiagnostic: {},
     TraceError: {},
     TraceFinish: {"duration_ms": 9, "status": ATTACK},

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from playwright.async_api import expect
 
-from tests.support.gateways import Running
+from tests.support.gateways import Running, running, settings
 from tests.support.pages.sample_gateway import (
     ANSWER,
     BUSY,
@@ -20,6 +20,7 @@ from tests.support.pages.sample_gateway import (
     sample_gateway,
 )
 from tests.support.pages.watched import BrowserTabs, link_with_token, make_traced_request
+from tests.support.upstream import send_json, upstream
 
 FLASH = {"model": "deepseek/deepseek-flash"}
 CALL = {**FLASH, "tools": [TOOL]}
@@ -333,8 +334,23 @@ async def test_facts_name_the_software_and_the_tokens(tabs: BrowserTabs, gateway
         facts = page.locator("dl.facts")
         await expect(facts).to_contain_text("Client softwarePython/")
         await expect(facts).to_contain_text("First tokenafter ")
+        await expect(facts).to_contain_text("Finish reasonstop")
         await expect(page.locator(".totals")).to_contain_text("812 tokens in (79 % cached)")
         await expect(page.locator(".totals")).to_contain_text("price unknown")
+
+
+async def test_everything_that_a_provider_said_of_a_failed_attempt_is_shown(
+    tabs: BrowserTabs, tmp_path: Path
+) -> None:
+    said = {"message": "Bad field.", "type": "bad_type", "code": "bad_code", "param": "bad_param"}
+    script = send_json(400, {"error": said}, x_request_id="up-1")
+    async with upstream(script) as server, running(settings(tmp_path, server.url)) as gateway:
+        id = await make_traced_request(gateway, {"model": "up/m", "input": "Hello"})
+        async with tabs.open(gateway, f"requests/{id}") as page:
+            row = page.get_by_role("table", name="Attempts").locator("tbody tr")
+            words = "type bad_type, code bad_code, param bad_param, request id up-1"
+            await expect(row).to_contain_text(words)
+            await expect(row.locator("pre")).to_contain_text('"message": "Bad field."')
 
 
 async def test_without_payloads_the_page_says_how_to_keep_them(

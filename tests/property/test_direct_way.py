@@ -96,6 +96,9 @@ class LongWayDialect:
     def decode(self, body: bytes) -> list[Delta]:
         return self._dialect.decode(body)
 
+    def for_client(self, client_format: str) -> LongWayDialect:
+        return self
+
 
 class NoDirectWay(DeltaPath):
     """The direct way, closed for good."""

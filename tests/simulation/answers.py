@@ -95,11 +95,12 @@ def generate(
     is_thoughtful: bool = False,
     is_agents: bool = False,
     is_json: bool = False,
+    calls: tuple[Call, ...] | None = None,
 ) -> UpstreamAnswer:
     """Generate an answer whose text holds the label; some whole answers have a fixed text. Some
     have reasoning, or all of them (`is_thoughtful`), and some calls, more often for agents. Its
-    state holds the number of its call."""
-    if not stream and rng.random() < 0.6 and not is_json:
+    state holds the number of its call. `calls`: these, and no others."""
+    if not stream and rng.random() < 0.6 and not is_json and calls is None:
         return UpstreamAnswer(JSON, _WHOLE[dialect])
     thought_rate, call_rate = _AGENT_RATES if is_agents else _RATES
     thought_rate = 1.0 if is_thoughtful else thought_rate
@@ -112,8 +113,10 @@ def generate(
     )
     if is_json:
         turn = replace(turn, text=f'{{"answer": "{label}"}}', calls=())
-    calls = tuple((call.name, call.arguments) for call in turn.calls)
-    content = Content(scripted.output_text(turn), calls)
+    if calls is not None:
+        turn = replace(turn, calls=calls)
+    shown = tuple((call.name, call.arguments) for call in turn.calls)
+    content = Content(scripted.output_text(turn), shown)
     return UpstreamAnswer(scripted.content_type, scripted.stream_bytes(turn), content=content)
 
 

@@ -10,6 +10,7 @@ from tests.simulation.formats.oracles import FORMATS
 from tests.simulation.lifecycle.oracles import LIFECYCLE
 from tests.simulation.limits.oracles import LIMITS
 from tests.simulation.liveness import LIVENESS
+from tests.simulation.mcp.oracles import MCP
 from tests.simulation.reloads.oracles import RELOADS
 from tests.simulation.safety import SAFETY, Oracle
 from tests.simulation.world import World, simulated
@@ -22,6 +23,7 @@ ORACLES: tuple[Oracle, ...] = (
     *RELOADS,
     *BOUNDS,
     *FORMATS,
+    *MCP,
 )
 
 

@@ -20,17 +20,19 @@ from typing import Any
 
 import msgspec
 
+from antiphon.errors import StoreError
 from antiphon.store.redact import Redactor
 from antiphon.store.run_log import UNFINISHED
 from antiphon.store.sqlite.file import WatchedConnection, connect
 from antiphon.store.sqlite.schema import SCHEMA
 from antiphon.store.sqlite.store import SQLiteStore
-from antiphon.store.sqlite.writer import BatchWriter, Job, T, _QueuedJob, _set_futures
+from antiphon.store.sqlite.writer import BatchWriter, Job, T, _QueuedJob, _run_job, _set_futures
 from antiphon.store.store import StoreLimits
 from antiphon.store.trace.table import EncodedRow
-from antiphon.store.trace.trace_store import TraceStore
+from antiphon.store.trace.trace_store import TraceOptions, TraceStore
 
 _WRITES = ("BEGIN IMMEDIATE", "COMMIT")
+_DISORDER = "do not follow event"
 
 
 def memory_directory() -> str | None:
@@ -51,6 +53,8 @@ class Disk:
         self.is_full = False
         self.delay: Callable[[], float] = lambda: 0.001
         self.faults: dict[str, int] = {}
+        self.disorders: list[str] = []
+        """Refusals of events that do not follow the log of their run."""
         self._reader: sqlite3.Connection | None = None
         self.path.write_bytes(_empty_database())
 
@@ -106,6 +110,14 @@ class Disk:
             if response.get("output_text") == "":
                 response["output_text"] = "".join(_texts_of(turn["output"]))
         return response
+
+    def dump(self) -> bytes:
+        """Everything that the files hold, with the turns uncompressed."""
+        bodies = [body for (body,) in self.query("SELECT body FROM turn")]
+        plain = [each if each.startswith(b"{") else zlib.decompress(each) for each in bodies]
+        log = Path(f"{self.path}-wal")
+        files = [self.path.read_bytes(), log.read_bytes() if log.exists() else b""]
+        return b"\n".join([*plain, *files])
 
     def query(self, statement: str, *values: object) -> list[Any]:
         """Read rows from the file."""
@@ -177,9 +189,12 @@ class LoopWriter(BatchWriter):
     async def run(self, job: Job[T]) -> T:
         if self._is_dead:
             raise asyncio.CancelledError  # nothing of a killed process goes on
-        result = super().run(job)
+        waiting = super().run(job)
         self._schedule()
-        return await result
+        result = await waiting
+        if isinstance(result, StoreError) and _DISORDER in result.message:
+            self._disk.disorders.append(result.message)
+        return result
 
     def post(self, job: Job[object]) -> None:
         super().post(job)
@@ -200,7 +215,7 @@ class LoopWriter(BatchWriter):
             connection = self._file.get_working()
             connection.execute("BEGIN IMMEDIATE")
             for each in queued:
-                each.job(connection)
+                _run_job(each, connection)
             connection.execute("COMMIT" if outcome == "stored" else "ROLLBACK")
         if queued:
             self._disk.count(f"save {outcome} at a kill")
@@ -222,14 +237,21 @@ class LoopWriter(BatchWriter):
             return
         while jobs := self._take_jobs():
             _set_futures(self._commit(jobs))
-        self._run_maintenance()
+        self._run_maintenance(self._file.get)
 
 
 class TraceRows(TraceStore):
     """The trace store without its thread and file: encoded and redacted rows, kept in a list."""
 
-    def __init__(self, now_ms: Callable[[], int], secrets: Sequence[str]) -> None:
-        super().__init__(Path("trace"), now_ms=now_ms, redactor=Redactor(secrets))
+    def __init__(
+        self, now_ms: Callable[[], int], secrets: Sequence[str], *, payloads: bool
+    ) -> None:
+        super().__init__(
+            Path("trace"),
+            now_ms=now_ms,
+            redactor=Redactor(secrets),
+            options=TraceOptions(payloads=payloads),
+        )
         self.rows: list[EncodedRow] = []
 
     def open(self) -> None:

@@ -71,7 +71,9 @@ class SimulatedGateway:
         self._file: Config | None = None
         self._context: Context
         keys = [key for entry in config.providers.values() for key in entry.api_keys]
-        self.trace = TraceRows(self._runtime.now_ms, [*keys, *config.server.api_keys.values()])
+        secrets = [*keys, *config.server.api_keys.values()]
+        payloads = config.mcp.enabled  # requests with credentials for servers
+        self.trace = TraceRows(self._runtime.now_ms, secrets, payloads=payloads)
         self._resources = AsyncExitStack()
         self._stop = asyncio.Event()
         self._running: asyncio.Task[None] | None = None

@@ -29,13 +29,13 @@ def answers_end_in_time(world: World) -> Iterator[str]:
         if exchange.outcome != "complete" or exchange.is_background:
             continue
         limit_s = stream_s if exchange.is_stream else whole_s
-        limit_s += exchange.paused_s + _saves_s(world, exchange) + _SLACK_S
+        limit_s += exchange.paused_s + saves_s(world, exchange) + _SLACK_S
         taken_s = exchange.ended - exchange.began
         if taken_s > limit_s:
             yield f"exchange {exchange.number}: took {taken_s:.1f} s of {limit_s:.1f} s"
 
 
-def _saves_s(world: World, exchange: Exchange) -> float:
+def saves_s(world: World, exchange: Exchange) -> float:
     """How long the store may take, from the beginning to the end: a lock, the start, the turn."""
     saves = 4 if exchange.request.get("conversation") else 2
     return saves * world.longest_save_s + world.stalled_s.get(exchange.process, 0.0)
@@ -45,7 +45,7 @@ def streams_begin_in_time(world: World) -> Iterator[str]:
     """A streamed request gets the head of its answer within `commit_after_s`."""
     for exchange in world.history.exchanges:
         if exchange.is_stream and exchange.head_at is not None and not exchange.is_background:
-            limit_s = world.config.server.commit_after_s + _saves_s(world, exchange) + _SLACK_S
+            limit_s = world.config.server.commit_after_s + saves_s(world, exchange) + _SLACK_S
             taken_s = exchange.head_at - exchange.began
             if taken_s > limit_s:
                 yield f"exchange {exchange.number}: head after {taken_s:.1f} s"
@@ -93,14 +93,14 @@ def recovered_providers_are_used(world: World) -> Iterator[str]:
         if not exchange.is_probe:
             continue
         expected = str(exchange.request["model"]).removeprefix("safe-")
-        if _has_no_key(world, exchange, expected):
+        if has_no_key(world, exchange, expected):
             continue
         used = [call.provider for call in calls.get(exchange.number, [])]
         if exchange.result != "completed" or used != [expected]:
             yield f"probe of {expected}: {exchange.result} by {used}"
 
 
-def _has_no_key(world: World, probe: Exchange, provider: str) -> bool:
+def has_no_key(world: World, probe: Exchange, provider: str) -> bool:
     """Whether the provider has rejected every key for good: then the process uses none again."""
     rejected = {
         call.key

@@ -7,6 +7,7 @@ the same time arrives as one read. A reader that pauses stops its peer once the 
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections import deque
 from contextvars import Context
 from typing import Any
@@ -31,6 +32,8 @@ class MemoryTransport(asyncio.Transport):
         self.is_lost = False
         """Whether the protocol has been told that the connection is over."""
         self.lost_at: float | None = None
+        self.socket: MemorySocket | None = None
+        """For clients that look at the socket itself."""
         self._is_closing = False
         self._is_paused = False
         self._is_severed = False
@@ -45,6 +48,8 @@ class MemoryTransport(asyncio.Transport):
     def get_extra_info(self, name: str, default: Any = None) -> Any:
         if name == "peername":
             return self.peer._address
+        if name == "socket":
+            return default if self.socket is None else self.socket
         return self._address if name == "sockname" else default
 
     def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
@@ -101,6 +106,11 @@ class MemoryTransport(asyncio.Transport):
             self._send(RESET)
             self._is_closing = True
             self._loop.call_soon(self._lose, None, context=self._context)
+
+    @property
+    def has_unread(self) -> bool:
+        """Whether bytes, the end or a reset have arrived that the protocol has not seen."""
+        return self._is_closing or bool(self._inbox)
 
     # The network
 
@@ -180,3 +190,24 @@ def connect_pair(
     loop.call_soon(far[0].connection_made, ends[1], context=far[1])
     near[1].run(near[0].connection_made, ends[0])
     return ends
+
+
+class MemorySocket:
+    """What anyio and the HTTP client of MCP ask a socket for."""
+
+    family = socket.AF_INET
+
+    def __init__(self, transport: MemoryTransport, silent: int) -> None:
+        """`silent` is a file descriptor that never becomes readable."""
+        self._transport = transport
+        self._silent = silent
+
+    def getpeername(self) -> Any:
+        return self._transport.get_extra_info("peername")
+
+    def getsockname(self) -> Any:
+        return self._transport.get_extra_info("sockname")
+
+    def fileno(self) -> int:
+        """A pooled connection is used again if this is not readable; -1 counts as readable."""
+        return -1 if self._transport.has_unread else self._silent

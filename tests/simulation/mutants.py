@@ -52,6 +52,7 @@ from tests.simulation.bounds.mutants import BOUNDS_MUTANTS
 from tests.simulation.formats.mutants import FORMAT_MUTANTS
 from tests.simulation.lifecycle.mutants import LIFECYCLE_MUTANTS
 from tests.simulation.limits.mutants import LIMIT_MUTANTS
+from tests.simulation.mcp.mutants import MCP_MUTANTS
 from tests.simulation.mutant import Mutant, do_nothing
 from tests.simulation.plan import DIVIDES_STORE, TENANTS
 from tests.simulation.reloads.mutants import RELOAD_MUTANTS
@@ -278,6 +279,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *FORMAT_MUTANTS,
     *LIFECYCLE_MUTANTS,
     *LIMIT_MUTANTS,
+    *MCP_MUTANTS,
     *RELOAD_MUTANTS,
 )
 

@@ -25,6 +25,7 @@ from antiphon.config import (
 )
 from antiphon.store.sqlite.store import SQLiteStore
 from tests.simulation.answers import DIALECTS
+from tests.simulation.mcp.plan import ServerPlan, add_servers, draw_servers
 from tests.simulation.virtual_loop import Address
 
 GATEWAY: Address = ("127.0.0.1", 8484)
@@ -82,6 +83,9 @@ class Plan:
     pauses_in_background: bool
     """Whether streams of background responses have reasoning, and a pause some time after it."""
 
+    servers: tuple[ServerPlan, ...] = ()
+    """The MCP servers."""
+
     @property
     def addresses(self) -> tuple[Address, ...]:
         return (GATEWAY, SECOND_GATEWAY)[: self.processes]
@@ -116,7 +120,9 @@ def make_plan(seed: int) -> Plan:
         pauses_in_background=random.Random(f"pauses {seed}").random() < _PAUSES_RATE,
     )
     config = _add_limits(random.Random(f"limits {seed}"), _add_lifecycle(lifecycle, plan))
-    return dataclasses.replace(plan, config=config)
+    servers = draw_servers(seed)
+    config = add_servers(seed, config, servers)
+    return dataclasses.replace(plan, config=config, servers=servers)
 
 
 def _add_limits(rng: random.Random, config: Config) -> Config:

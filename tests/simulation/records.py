@@ -11,6 +11,7 @@ import msgspec
 from tests.simulation.answers import Content
 from tests.simulation.formats import chat_reader, messages_reader
 from tests.simulation.formats.reading import PATHS, UNREADABLE, Format, Reading
+from tests.simulation.mcp.records import McpAsk, McpHistory
 
 Document = dict[str, Any]
 Outcome = Literal["", "complete", "vanished", "cut", "unreachable"]
@@ -68,6 +69,10 @@ class Exchange:
     """Whether the response had ended when its client sent the request again."""
     wants_json: bool = False
     """Whether its response is to be JSON."""
+    mcp: McpAsk | None = None
+    """What it says of MCP servers, if it names any."""
+    probes: str = ""
+    """The label of the MCP server that it probes when everything works again."""
     echoed: list[int] = field(default_factory=list)
     """The numbers of the exchanges whose responses are in its history, as they were received."""
     _events: list[Document] | None = None
@@ -246,6 +251,7 @@ class History:
     """Of requests that were repeated after their end: the last exchange, by the first one."""
     repeats: dict[int, int] = field(default_factory=dict)
     """The first exchange of those that repeat a request after its end."""
+    mcp: McpHistory = field(default_factory=McpHistory)
 
     def count(self, fault: str) -> None:
         self.faults[fault] = self.faults.get(fault, 0) + 1

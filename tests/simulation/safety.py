@@ -12,6 +12,7 @@ import msgspec
 
 from antiphon.runs.recovery import PROCESS_LOST
 from tests.simulation.lifecycle.records import has_ended
+from tests.simulation.mcp.calls import MOST_ROUNDS
 from tests.simulation.plan import KEYS, key_name, list_keys
 from tests.simulation.records import ANSWER, TERMINAL, Exchange, UpstreamCall
 from tests.simulation.world import World
@@ -140,7 +141,7 @@ def _is_same(world: World, exchange: Exchange, told: dict[str, Any]) -> bool:
     if _was_lost(stored) or (not stored and may_fail):
         return True  # a failed save is told by `store: false`, which other formats do not have
     is_same = stored.get("status") == told["status"]
-    return is_same and "".join(_list_texts(stored)) == exchange.reading.text
+    return is_same and "".join(list_texts(stored)) == exchange.reading.text
 
 
 def stored_never_changes(world: World) -> Iterator[str]:
@@ -269,9 +270,10 @@ def attempts_within_limit(world: World) -> Iterator[str]:
 
 def _most_rounds(world: World, exchange: Exchange) -> int:
     """A reminder, and the correction of an output that breaks its format, are rounds of their
-    own."""
+    own; so are those with calls of MCP tools."""
     has_format = any(exchange.request.get(name) for name in _FORMATS)
-    return 1 + world.config.attempts.reminders + has_format
+    calls = MOST_ROUNDS if exchange.mcp is not None else 0
+    return 1 + world.config.attempts.reminders + has_format + calls
 
 
 def one_attempt_per_answer(world: World) -> Iterator[str]:
@@ -282,15 +284,15 @@ def one_attempt_per_answer(world: World) -> Iterator[str]:
         labels = set(ANSWER.findall(_text_of(response)))
         if any(int(number) != exchange.question for number, _, _ in labels):
             yield f"exchange {exchange.number}: text of another request: {sorted(labels)}"
-        if len(labels) > 1:
+        if len(labels) > 1 and exchange.mcp is None:
             yield f"exchange {exchange.number}: text of several attempts: {sorted(labels)}"
 
 
 def _text_of(response: dict[str, Any]) -> str:
-    return " ".join(_list_texts(response))
+    return " ".join(list_texts(response))
 
 
-def _list_texts(response: dict[str, Any]) -> Iterator[str]:
+def list_texts(response: dict[str, Any]) -> Iterator[str]:
     messages = (item for item in response["output"] if item["type"] == "message")
     parts = (part for item in messages for part in item["content"])
     return (part.get("text") or part.get("refusal") or "" for part in parts)
@@ -312,6 +314,8 @@ def good_answers_arrive(world: World) -> Iterator[str]:
         last = calls[-1]
         if last.fault or exchange.behaviour != "reads" or exchange.is_background:
             continue
+        if wants_round(exchange, last):
+            continue
         if exchange.process in world.stopped and not exchange.is_probe:
             continue
         if _ran_out_of_time(world, exchange):
@@ -321,6 +325,12 @@ def good_answers_arrive(world: World) -> Iterator[str]:
             yield f"exchange {number}: {exchange.result} after a good answer ({last.status})"
         elif _must_show(exchange, last) and label not in _text_of(exchange.response or {}):
             yield f"exchange {number}: the text {label} is missing"
+
+
+def wants_round(exchange: Exchange, call: UpstreamCall) -> bool:
+    """Whether a round with calls of MCP tools was followed by none: the next one has failed before
+    a provider was called, or the client has to decide first."""
+    return exchange.mcp is not None and call.content is not None and bool(call.content.calls)
 
 
 def _ran_out_of_time(world: World, exchange: Exchange) -> bool:

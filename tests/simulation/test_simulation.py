@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 
 from tests.simulation.check import ORACLES
+from tests.simulation.mcp.faults import FAULT_NAMES
+from tests.simulation.mcp.plan import draw_servers
 from tests.simulation.mutant import Mutant
 from tests.simulation.mutants import MUTANTS, find, read_seeds
 from tests.simulation.records import QUESTION
@@ -96,6 +98,15 @@ def test_seeds_that_were_violated_once_keep_every_rule(seed: int) -> None:
     assert report.violations == ()
 
 
+def test_worlds_have_mcp_servers_that_fail_at_every_step() -> None:
+    """All faults in thirty of these worlds with ANTIPHON_SIMULATION=1, and one world otherwise."""
+    worlds = [seed for seed in range(100) if draw_servers(seed)]
+    reports = run_seeds(worlds[: 30 if THOROUGH else 1], False)
+    assert [report.violations for report in reports if report.violations] == []
+    faults = {name for report in reports for name in report.faults if name.startswith("MCP: ")}
+    assert faults >= FAULT_NAMES if THOROUGH else faults
+
+
 def test_every_rule_is_documented() -> None:
     page = (REPOSITORY / "docs" / "reliability.md").read_text(encoding="utf-8")
     assert [oracle.__name__ for oracle in ORACLES if f"`{oracle.__name__}`" not in page] == []
@@ -109,6 +120,8 @@ SAMPLE = (
     "upstreams are not closed",
     "a resumed stream begins too late",
     "a retry joins the response of another client",
+    "an approval is skipped",
+    "a call is made again after a failure",
 )
 
 

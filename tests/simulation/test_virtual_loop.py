@@ -7,6 +7,7 @@ from collections.abc import Callable, Coroutine
 from contextvars import copy_context
 from typing import Any
 
+import anyio
 import pytest
 
 from antiphon.engine.runtime import InactivityTimer
@@ -47,6 +48,26 @@ def run(main: Callable[[VirtualLoop], Coroutine[Any, Any, None]], limit_s: float
         loop.run_until_complete(main(loop))
     finally:
         loop.close()
+
+
+def test_anyio_connects_by_address_and_can_see_whether_something_has_arrived() -> None:
+    async def main(loop: VirtualLoop) -> None:
+        far = Recorder()
+        await loop.create_server(lambda: far, *ADDRESS)
+        stream = await anyio.connect_tcp(*ADDRESS)
+        raw = stream.extra(anyio.abc.SocketAttribute.raw_socket)
+        await stream.send(b"ping")
+        assert far.received == [b"ping"]
+        assert raw.fileno() >= 0
+        far.transport.write(b"pong")
+        await asyncio.sleep(0.01)
+        assert raw.fileno() == -1  # a pool does not use such a connection again
+        assert await stream.receive() == b"pong"
+        await stream.aclose()
+        with pytest.raises(OSError, match="connection attempts failed"):
+            await anyio.connect_tcp("10.0.0.9", 80)
+
+    run(main)
 
 
 async def connect(loop: VirtualLoop, latency_s: float = 0.0) -> tuple[Recorder, Recorder]:

@@ -7,6 +7,7 @@ import random
 import re
 
 from tests.simulation.answers import UpstreamAnswer, cut_short, draw_recording, generate
+from tests.simulation.mcp.calls import draw_mcp_calls
 from tests.simulation.memory_transport import MemoryTransport
 from tests.simulation.records import QUESTION, History, UpstreamCall
 from tests.simulation.upstream_faults import (
@@ -20,6 +21,7 @@ from tests.simulation.upstream_faults import (
     read_sent,
 )
 from tests.simulation.virtual_loop import Address, Host, VirtualLoop
+from tests.support.scripted_providers.session import Call
 
 _LENGTH = re.compile(rb"content-length: *(\d+)", re.IGNORECASE)
 _KEY = re.compile(
@@ -134,7 +136,8 @@ class UpstreamHost(Host):
         rng, pauses = self.rng, self._pauses(call, stream)
         asked = self.history.exchanges[call.exchange] if call.exchange >= 0 else None
         is_json = asked is not None and asked.wants_json
-        recorded = rng.random() < 0.3 and not pauses and not is_json
+        uses_mcp = asked is not None and asked.mcp is not None
+        recorded = rng.random() < 0.3 and not pauses and not is_json and not uses_mcp
         if recorded and self._use_corpus and self.fault_rate:
             answer = draw_recording(rng, self.dialect, stream=stream)
             if answer is not None:
@@ -142,6 +145,7 @@ class UpstreamHost(Host):
                 return answer
         tenant = call.tenants[-1] if call.tenants else "nobody"
         label = f"ax{call.exchange}-{tenant}-{call.number}x"
+        calls = self._draw_mcp_calls(call, label) if uses_mcp else None
         generated = generate(
             rng,
             self.dialect,
@@ -151,9 +155,15 @@ class UpstreamHost(Host):
             is_thoughtful=pauses,
             is_agents=asked is not None and asked.format != "responses",
             is_json=is_json,
+            calls=calls,
         )
         is_short = bool(self.fault_rate) and rng.random() < _CUT_SHORT_RATE and not is_json
         return cut_short(self.dialect, generated) if is_short else generated
+
+    def _draw_mcp_calls(self, call: UpstreamCall, label: str) -> tuple[Call, ...]:
+        made = sum(each.exchange == call.exchange for each in self.history.calls) - 1
+        is_chat = self.dialect == "chat"
+        return draw_mcp_calls(self.rng, call.body, label, made=made, takes_text=is_chat)
 
     def _note_rest(self, call: UpstreamCall, script: Script) -> None:
         """Note how long the answer forbids the use of its key."""

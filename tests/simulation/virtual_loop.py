@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import asyncio
 import math
+import os
 import socket
 from collections.abc import Callable, Coroutine, Generator
 from contextvars import Context, ContextVar, copy_context
 from typing import Any, TypeVar
 
-from tests.simulation.memory_transport import MemoryTransport, connect_pair
+from tests.simulation.memory_transport import MemorySocket, MemoryTransport, connect_pair
 
 T = TypeVar("T")
 Address = tuple[str, int]
@@ -73,6 +74,10 @@ class Host:
         """Return the context in which its protocols run."""
         return copy_context()
 
+    def latency(self) -> float | None:
+        """Return the latency of a connection to it; None: that of the network."""
+        return None
+
 
 class MemoryServer(Host):
     """A listening port of a process."""
@@ -116,6 +121,8 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._time = 0.0
         self._ports = 40_000
         self._connecting: dict[socket.socket, Address] = {}
+        self._silent = os.pipe()
+        """Nothing is ever written to it: its reading end stands for a connection without data."""
         self._selector = self
         self._scheduled: list[asyncio.TimerHandle]  # set by the base class
         self.set_task_factory(_make_task)
@@ -154,6 +161,12 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return [
             repr(handle._callback) for handle in pending if handle._context.get(PROCESS) is process
         ]
+
+    def close(self) -> None:
+        if not self.is_closed():
+            for descriptor in self._silent:
+                os.close(descriptor)
+        super().close()
 
     # Threads
 
@@ -196,13 +209,22 @@ class VirtualLoop(asyncio.BaseEventLoop):
     async def create_connection(  # type: ignore[override]
         self,
         factory: Callable[[], asyncio.BaseProtocol],
+        host: str = "",
+        port: int = 0,
         *,
-        sock: socket.socket,
+        sock: socket.socket | None = None,
         **options: Any,
     ) -> tuple[asyncio.BaseTransport, asyncio.BaseProtocol]:
+        """Connect to an address, or use a socket that has been connected."""
+        protocol = factory()
+        if sock is None:
+            address = (host, port)
+            await self._reach(address)
+            transport = self._connect(protocol, address)
+            transport.socket = MemorySocket(transport, self._silent[0])
+            return transport, protocol
         address = self._connecting.pop(sock)
         sock.close()
-        protocol = factory()
         return self._connect(protocol, address), protocol
 
     async def connect(self, address: Address, protocol: asyncio.Protocol) -> MemoryTransport:
@@ -228,8 +250,12 @@ class VirtualLoop(asyncio.BaseEventLoop):
         near = ("127.0.0.1", self._ports)
         context = host.context()
         there = context.run(host.make_protocol)
+        latency_s = host.latency()
         ours, theirs = connect_pair(
-            self, (protocol, copy_context(), near), (there, context, address), self.latency()
+            self,
+            (protocol, copy_context(), near),
+            (there, context, address),
+            self.latency() if latency_s is None else latency_s,
         )
         for transport, process in ((ours, PROCESS.get()), (theirs, context.get(PROCESS))):
             if process is not None:

@@ -32,6 +32,8 @@ from tests.simulation.lifecycle.actors import make_actors
 from tests.simulation.lifecycle.background import audit_background
 from tests.simulation.lifecycle.conversations import audit_conversations
 from tests.simulation.lifecycle.records import Lifecycle
+from tests.simulation.mcp.clients import probe_servers
+from tests.simulation.mcp.servers import McpHost
 from tests.simulation.plan import (
     ADDRESSES,
     DIVIDES_STORE,
@@ -48,6 +50,7 @@ from tests.support.scripted_providers.session import TOOLS
 
 _LIMIT_S = 20_000.0
 _THREAD_FORMATS: tuple[Format, ...] = ("messages", "chat", "responses")
+_SESSIONS_S = 6.0  # within which the MCP sessions of a response end
 _REST_S = 400.0  # longer than any key or circuit breaker rests
 
 
@@ -67,6 +70,8 @@ class World:
         self.kept_turns: list[KeptTurn] = []
         """Turns in the histories that clients keep themselves."""
         self.hosts: dict[str, UpstreamHost] = {}
+        self.servers: dict[str, McpHost] = {}
+        """The MCP servers, by label."""
         self.stuck = ""
         self.longest_save_s = 0.01
         self.stopped: set[str] = set()
@@ -116,6 +121,7 @@ class World:
     async def main(self) -> None:
         for name, address in ADDRESSES.items():
             self._add_host(name, address)
+        self._add_servers()
         for address in self.plan.addresses:
             await self._start_gateway(address)
         actors = [self._converse(number) for number in range(self.plan.conversations)]
@@ -123,6 +129,8 @@ class World:
         await asyncio.gather(*actors, self._operate(), self._disturb())
         await self._recover()
         self.stopped |= {each.process.name for each in self.gateways if each.is_stopping}
+        if self.servers:
+            await asyncio.sleep(_SESSIONS_S)
         await self._wait_until_idle()
         self._check_idle()
         for gateway in self.running.values():
@@ -143,6 +151,14 @@ class World:
             use_corpus=self._use_corpus,
             pauses_in_background=self.plan.pauses_in_background,
         )
+
+    def _add_servers(self) -> None:
+        for plan in self.plan.servers:
+            rng = self.derive(f"MCP {plan.label}")
+            host = McpHost(self.loop, self.history, rng, plan, self.config.mcp)
+            self.servers[plan.label] = host
+            if plan.operator_secret:
+                self.history.mcp.secrets[plan.operator_secret] = plan.label
 
     async def _start_gateway(self, address: Address) -> None:
         name = f"gateway {len(self.gateways) + 1}"
@@ -210,6 +226,8 @@ class World:
         """Let everything heal and rest, then use every provider again."""
         for host in self.hosts.values():
             host.heal()
+        for server in self.servers.values():
+            server.heal()
         self.disk.fail_at.clear()
         await asyncio.sleep(_REST_S)
         rng = self.derive("probes")
@@ -218,6 +236,7 @@ class World:
             exchange = self.new_exchange("alice", request, draw_format(rng))
             exchange.is_probe = True
             await self.perform(exchange, READS, self.plan.addresses[0])
+        await probe_servers(self)
         await audit_background(self)
         await audit_conversations(self)
 
@@ -305,6 +324,9 @@ class World:
     def _check_idle(self) -> None:
         """Note what idle gateways still hold."""
         self.leaks += self.lifecycle.find_leaks(self)
+        for label, server in self.servers.items():
+            if server.open_connections:
+                self.leaks.append(f"{label}: {server.open_connections} connections of no response")
         exchanges = self.history.exchanges
         for gateway in self.running.values():
             probed = {
@@ -339,10 +361,15 @@ class World:
                 *("socket" for _ in process.open_transports()),
             ]
             self.leaks += [f"{process.name}: {each}" for each in found]
-        for host in self.hosts.values():
-            if host.open_connections:
-                self.leaks.append(f"{host.name}: {host.open_connections} open connections")
+        for name, number in self._count_connections().items():
+            if number:
+                self.leaks.append(f"{name}: {number} open connections")
         self.leaks += [f"unhandled: {each}" for each in self.loop.unhandled]
+
+    def _count_connections(self) -> dict[str, int]:
+        """The open connections of each provider and MCP server."""
+        counts = {name: host.open_connections for name, host in self.hosts.items()}
+        return counts | {label: host.open_connections for label, host in self.servers.items()}
 
     def _dispose(self) -> None:
         """Cancel what a stuck world has left, and close the loop."""
@@ -363,6 +390,8 @@ class World:
         for call in self.history.calls:
             found.update(repr((call.provider, call.key, call.began, call.lost_at)).encode())
             found.update(call.body)
+        for request in self.history.mcp.requests:
+            found.update(repr(request).encode())
         for _, entry in self.history.log:
             found.update(msgspec.json.encode(entry))
         for gateway in self.gateways:

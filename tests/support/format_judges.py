@@ -124,6 +124,8 @@ _STOP = {
     "tool_use": "calls",
     "refusal": "filter",
     "model_context_window_exceeded": "length",
+    "pause_turn": "length",
+    "compaction": "length",
 }
 
 

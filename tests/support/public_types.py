@@ -164,6 +164,10 @@ LIFECYCLE: tuple[type[Struct], ...] = (
 SEARCH = (events.SearchInProgress, events.Searching, events.SearchCompleted)
 
 
+_OWN_MEMBERS = "extra"
+"""Members of a provider's own format, which only clients of that format get."""
+
+
 def render() -> str:
     """The text of `antiphon/types.py`."""
     parts = [_HEADER, *_item_classes(), *_response_classes(), *_event_classes(), _request_class()]
@@ -230,7 +234,8 @@ def _class_of(kind: Any, **more: str) -> str:
     fields = {"type": f'Literal["{kind.__struct_config__.tag}"]'} if _has_tag(kind) else {}
     hints = get_type_hints(kind)
     for name in kind.__struct_fields__:
-        fields[name] = _field_text(hints[name])
+        if name != _OWN_MEMBERS:
+            fields[name] = _field_text(hints[name])
     return _class(_name(kind), "", fields | more)
 
 

@@ -48,6 +48,8 @@ class RequestPath:
     """Classes of the layers that run a request, as `file:name`."""
     switches: int = 0
     calls: int = 0
+    most_unread: int = 0
+    """How many text deltas were on their way to the client at a time: one, if they are paced."""
     _last: str = ""
 
     def record(self, frame: FrameType, event: str, argument: object) -> None:
@@ -73,17 +75,22 @@ class _PacedProvider:
     """A provider that sends its next chunk when the client has read the one before."""
 
     def __init__(self) -> None:
+        self.most_unread = 0
+        self._unread = 0
         self._read: asyncio.Queue[None] = asyncio.Queue()
 
     async def serve(self, request: ReceivedRequest, connection: Connection) -> None:
         await connection.head()
         for text in DELTAS:
             await connection.send(_chunk({"content": text}))
+            self._unread += 1
+            self.most_unread = max(self.most_unread, self._unread)
             await self._read.get()
         await connection.send(_chunk({}, "stop") + usage() + DONE)
         await connection.end()
 
     def go_on(self, chunks: int = 1) -> None:
+        self._unread -= chunks
         for _ in range(chunks):
             self._read.put_nowait(None)
 
@@ -136,6 +143,7 @@ async def count_request_path(directory: Path, model: str = MODELS[0]) -> Request
             path = RequestPath()
             with _recorded(path):
                 await _stream(gateway, body, paced)
+            path.most_unread = paced.most_unread
             background = RequestPath()
             with _recorded(background):
                 await _generate_in_background(gateway, body, paced)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 TESTS = Path(__file__).parents[1]
-MOST_QUICK_TESTS = 8000
+MOST_QUICK_TESTS = 8500
 
 CHECK_ONLY: Mapping[str, str] = {
     "start the command or other programs again and again": """
@@ -24,7 +24,8 @@ CHECK_ONLY: Mapping[str, str] = {
         e2e/test_keep_alive.py e2e/test_rounds_ending.py e2e/test_spans.py
         e2e/test_upstream_timers.py unit/server/workers/test_supervisor.py
         e2e/test_mcp_real_servers.py unit/mcp/test_public_servers.py unit/mcp/test_secrets.py
-        unit/mcp/test_session.py unit/mcp/test_sessions.py
+        unit/mcp/test_session.py unit/mcp/test_sessions.py e2e/test_mcp_outcomes.py
+        e2e/test_mcp_run_end.py e2e/test_mcp_attacks.py e2e/test_mcp_hostile_text.py
     """,
     "put a load on the gateway or let everything fail once": """
         simulation e2e/test_disk_faults.py e2e/test_garbage.py e2e/test_many_streams.py
@@ -46,6 +47,7 @@ CHECK_ONLY: Mapping[str, str] = {
         e2e/test_access.py e2e/test_cache_usage.py e2e/test_changing_formats.py
         e2e/test_chained_processes.py e2e/test_fault_reports.py e2e/test_formats_features.py
         e2e/test_kept_output.py e2e/test_lifecycle_validation.py e2e/test_mcp.py
+        e2e/test_mcp_clients.py e2e/test_mcp_messages.py e2e/test_same_format.py
         e2e/test_mcp_servers.py e2e/test_openai_sdk.py e2e/test_profiles.py e2e/test_replay.py
         e2e/test_resume.py e2e/test_strict.py e2e/test_upstream_tables.py e2e/test_web_search.py
         contract/test_vocabulary.py open_responses/test_compliance.py

@@ -13,7 +13,7 @@ from rich.text import Text
 from antiphon.cli.terminal import make_table
 from antiphon.config import Config
 from antiphon.core.mcp.values import McpServer, McpSessions
-from antiphon.mcp.client import open_mcp
+from antiphon.mcp.open_client import open_mcp
 from antiphon.stages.printable import printable
 
 

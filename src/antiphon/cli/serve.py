@@ -12,9 +12,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
-from rich.panel import Panel
-from rich.table import Table
-from rich.text import Text
 
 from antiphon import __version__
 from antiphon.cli.load_config import (
@@ -148,6 +145,10 @@ def _make_page_address(address: str, config: Config) -> str:
 
 
 def _print_banner(address: str, rows: Sequence[tuple[str, str]]) -> None:
+    from rich.panel import Panel
+    from rich.table import Table
+    from rich.text import Text
+
     grid = Table.grid(padding=(0, 2))
     grid.add_row(Text("API", style="dim"), Text(address, style="bold green"))
     for name, value in rows:
@@ -171,6 +172,8 @@ def _describe_gateway(router: Router, config: Config, path: Path | None) -> list
 
 
 def _print_next_steps(address: str, router: Router, *, with_key: bool) -> None:
+    from rich.text import Text
+
     console = make_console()
     if not find_real_providers(router.providers.values()):
         advice = (

@@ -134,6 +134,22 @@ class ItemEnd(Struct, frozen=True, tag=True):
     phase: str | None = None
 
 
+class BlockStart(Struct, frozen=True, tag=True):
+    """A content block has begun, as the provider's own format has it: the next delta begins an item
+    of this kind, or the next part of a message. Only made for clients of the same format
+    (`Dialect.for_client`)."""
+
+    kind: Literal["text", "call"]
+    extra: Document
+    """`{"format": …, "members": {…}}`: members of the block that have no name here."""
+
+
+class BlockMembers(Struct, frozen=True, tag=True):
+    """All members without a name here of the text that is open: some came after its start."""
+
+    extra: Document
+
+
 class Annotation(Struct, frozen=True, tag=True):
     """A citation, in the shape of an `output_text` annotation."""
 
@@ -157,6 +173,14 @@ class ServiceTier(Struct, frozen=True, tag=True):
     """The service tier that the provider used, by its name in the Responses API."""
 
     tier: str
+
+
+class ResponseMembers(Struct, frozen=True, tag=True):
+    """Members of the provider's own response that have no name here, for clients of the same
+    format."""
+
+    extra: Document
+    """`{"format": …, "members": {…}}`"""
 
 
 class Finish(Struct, frozen=True, tag=True):
@@ -204,6 +228,9 @@ Delta: TypeAlias = (
     | SearchStarted
     | SearchEnded
     | ServiceTier
+    | BlockStart
+    | BlockMembers
+    | ResponseMembers
 )
 
 

@@ -15,6 +15,8 @@ from msgspec import Struct
 HEADER_LIMIT = 1024
 MAX_DIAGNOSTICS = 100
 _MAX_SUBJECT = 80
+_INDEX = re.compile(r"\[\d+\]|\.\d+\b")
+"""An index in a path, in either notation: `tools[3].name`, `tools.3.name`."""
 
 
 class Decision(StrEnum):
@@ -117,7 +119,7 @@ def diagnostics_header(diagnostics: Iterable[Diagnostic]) -> str:
 
 
 def _label(diagnostic: Diagnostic) -> str:
-    subject = diagnostic.subject or re.sub(r"\[\d+\]", "", diagnostic.param)
+    subject = diagnostic.subject or _INDEX.sub("", diagnostic.param)
     subject = subject[:_MAX_SUBJECT]
     # The client controls this text: nothing in it may end the value or the header.
     return f"{diagnostic.code}:{re.sub(r'[^A-Za-z0-9_.-]', '_', subject)}"

@@ -27,6 +27,9 @@ class OutputText(Struct, frozen=True, tag_field="type", tag="output_text"):
     text: str = ""
     annotations: Sequence[Document] = ()
     logprobs: Sequence[Document] = ()
+    extra: Document | UnsetType = UNSET
+    """`{"format": …, "members": {…}}`: members of the provider's own content block that have no
+    name here, for a client of the same format. Other clients get none. Not in the API."""
 
 
 class RefusalText(Struct, frozen=True, tag_field="type", tag="refusal"):
@@ -68,6 +71,8 @@ class FunctionCall(Struct, frozen=True, tag_field="type", tag="function_call", k
     arguments: str = ""
     status: Status
     namespace: str | UnsetType = UNSET
+    extra: Document | UnsetType = UNSET
+    """As `OutputText.extra`."""
 
 
 class CustomToolCall(Struct, frozen=True, tag_field="type", tag="custom_tool_call", kw_only=True):

@@ -39,6 +39,8 @@ class Request(Struct, frozen=True, kw_only=True):
     """Top-level fields that no version of the API documents: the first of them, shortened."""
     unknown_more: int = 0
     """How many other unknown fields there are."""
+    similar: dict[str, str] = {}
+    """Unknown fields → documented ones that they resemble."""
 
     model: str
     input: tuple[Document, ...] = ()
@@ -110,6 +112,9 @@ class Request(Struct, frozen=True, kw_only=True):
     """A breakpoint that the provider moves to the end of the prompt by itself."""
     context_edits: tuple[Document, ...] | None = None
     """What the provider is to remove from a long context, such as old tool results."""
+    client_format: str = ""
+    """The format of the client, if providers of the same format exist: their content blocks reach
+    the client as they are."""
     betas: tuple[str, ...] | None = None
     """Features of a provider's API that the client has switched on for this request."""
     extra: Document | None = None

@@ -89,6 +89,9 @@ class Response(Struct, frozen=True, kw_only=True):
     usage: ResponseUsage | None = None
     user: str | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    extra: Document | UnsetType = UNSET
+    """`{"format": …, "members": {…}}`: members of the provider's own response that have no name
+    here, for a client of the same format. Other clients get none. Not in the API."""
 
 
 def text_of_output(output: Iterable[Mapping[str, Any]]) -> str:

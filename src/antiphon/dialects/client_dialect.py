@@ -122,6 +122,11 @@ class ClientDialect(Protocol):
         required."""
         ...
 
+    def own_name(self, path: str, request: Request) -> str:
+        """Return the member of the client's document that a path of the canonical request means, by
+        the name that this format has for it; the path itself if there is no other name."""
+        ...
+
     def renderer(self, request: Request, profile: Profile) -> Renderer:
         """Make the renderer of a streamed response."""
         ...

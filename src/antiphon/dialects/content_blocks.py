@@ -177,6 +177,11 @@ class ContentBlocks:
 
     # The output message that citations refer to
 
+    @property
+    def has_text(self) -> bool:
+        """Whether the current output message has text."""
+        return self._message_length > 0
+
     def measure(self, deltas: list[Delta]) -> list[Delta]:
         """Count the characters of the output message, which citations index into.
 

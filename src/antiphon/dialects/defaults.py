@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from antiphon.core.faults import classify, messages
 from antiphon.core.faults.fault import ProviderFault
@@ -26,6 +26,9 @@ class DialectDefaults:
 
     def framer(self, max_bytes: int = DEFAULT_LIMITS.frame_bytes) -> Framer:
         return SSEDecoder(max_bytes)
+
+    def for_client(self, client_format: str) -> Self:
+        return self
 
     def classify(self, status: int, headers: Mapping[str, str], body: bytes) -> ProviderFault:
         return classify.classify(status, headers, body)

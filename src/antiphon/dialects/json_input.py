@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from antiphon.core.deltas import Delta, Extra, Failure
+from antiphon.core.faults.body import TEXT_LIMIT, holds_document
 from antiphon.core.faults.classify import classify, classify_document
 from antiphon.core.faults.fault import FaultType, ProviderFault, protocol_fault
 from antiphon.core.stream.source import StreamDecoder
@@ -95,7 +96,19 @@ def decode_body(body: bytes, decoder: StreamDecoder) -> list[Delta]:
     for frame in _split_frames(body):
         if not decoder.ended:
             deltas += decoder.feed(frame)
-    return deltas or [Failure(classify(200, {}, body))]
+    return deltas or [fail_unreadable(body)]
+
+
+def fail_unreadable(body: bytes) -> Failure:
+    """The failure of a body that came with status 200 and that its dialect cannot read.
+
+    Words in damaged JSON may be output of the model, so that they say nothing about the cause.
+    """
+    if b"{" not in body or holds_document(body):
+        return Failure(classify(200, {}, body))
+    fault = protocol_fault("The provider sent a body that could not be decoded as JSON.")
+    original = body[:TEXT_LIMIT].decode("utf-8", "replace")
+    return Failure(msgspec.structs.replace(fault, original=original))
 
 
 def _split_frames(body: bytes) -> list[Frame]:

@@ -18,7 +18,10 @@ _CODES: Mapping[FaultType, str] = {
 }
 # Only an overload has a code of its own: with it, clients give up on the model, but they retry
 # after every other failure of a server.
-_KINDS: Mapping[str, str] = {FaultKind.OVERLOADED: "server_is_overloaded"}
+_KINDS: Mapping[str, str] = {
+    FaultKind.OVERLOADED: "server_is_overloaded",
+    FaultKind.MCP_LIST: "http_error",
+}
 
 
 def render_error(problem: Problem) -> ErrorReply:
@@ -29,7 +32,7 @@ def render_error(problem: Problem) -> ErrorReply:
     if (fault := problem.fault) is not None:
         kind = _fault_kind(fault)
         code = _CODES.get(fault.type, _KINDS.get(fault.code, fault.public_code))
-        param = "model" if fault.type is FaultType.model_error else None
+        param = _fault_param(fault)
     error = {"message": problem.message, "type": kind, "param": param, "code": code}
     headers = {"content-type": "application/json", **problem.headers}
     if problem.retry_after_s is not None:
@@ -40,7 +43,15 @@ def render_error(problem: Problem) -> ErrorReply:
     return ErrorReply(problem.status, msgspec.json.encode({"error": error}), headers)
 
 
+def _fault_param(fault: ProviderFault) -> str | None:
+    if fault.code == FaultKind.MCP_LIST:
+        return "tools"
+    return "model" if fault.type is FaultType.model_error else None
+
+
 def _fault_kind(fault: ProviderFault) -> str:
+    if fault.code == FaultKind.MCP_LIST:
+        return "external_connector_error"
     if fault.type is FaultType.rate_limit:
         return "rate_limit_error"
     if fault.type is FaultType.billing:

@@ -13,6 +13,7 @@ from antiphon.core.deltas import Usage
 from antiphon.core.items import Document
 
 _NUMBERS = (int, float)  # a bool is none
+_NO_DETAILS: Mapping[str, Any] = {}
 
 
 def count(value: Any) -> int:
@@ -22,31 +23,40 @@ def count(value: Any) -> int:
     return int(value) if value < 2**53 else 0
 
 
-def _detail_count(usage: Mapping[str, Any], details: str, name: str) -> int:
-    inner = usage.get(details)
-    return count(inner.get(name)) if isinstance(inner, dict) else 0
+def _first_count(*values: Any) -> int:
+    """The first token count among values that may all be missing; 0 if there is none."""
+    for value in values:
+        if value is not None and (found := count(value)):
+            return found
+    return 0
 
 
 def read_usage(usage: Mapping[str, Any]) -> Usage:
     """Usage, from every spelling of the token counts seen so far."""
-    prompt = count(usage.get("prompt_tokens"))
-    completion = count(usage.get("completion_tokens"))
-    total = count(usage.get("total_tokens"))
-    reasoning = _detail_count(usage, "completion_tokens_details", "reasoning_tokens") or count(
-        usage.get("reasoning_tokens")
-    )
+    find = usage.get
+    prompt = count(find("prompt_tokens"))
+    completion = count(find("completion_tokens"))
+    total = count(find("total_tokens"))
+    details = find("completion_tokens_details")
+    written = details if isinstance(details, dict) else _NO_DETAILS
+    details = find("prompt_tokens_details")
+    read = details if isinstance(details, dict) else _NO_DETAILS
+    reasoning = _first_count(written.get("reasoning_tokens"), find("reasoning_tokens"))
     # Some servers count reasoning apart from the completion tokens; the total shows which.
     if reasoning and total == prompt + completion + reasoning:
         completion += reasoning
     return Usage(
         input_tokens=prompt,
         output_tokens=completion,
-        cached_tokens=_detail_count(usage, "prompt_tokens_details", "cached_tokens")
-        or count(usage.get("prompt_cache_hit_tokens"))
-        or count(usage.get("cached_tokens"))
-        or count(usage.get("cache_read_input_tokens")),
-        cache_write_tokens=_detail_count(usage, "prompt_tokens_details", "cache_write_tokens")
-        or count(usage.get("cache_creation_input_tokens")),
+        cached_tokens=_first_count(
+            read.get("cached_tokens"),
+            find("prompt_cache_hit_tokens"),
+            find("cached_tokens"),
+            find("cache_read_input_tokens"),
+        ),
+        cache_write_tokens=_first_count(
+            read.get("cache_write_tokens"), find("cache_creation_input_tokens")
+        ),
         reasoning_tokens=reasoning,
         total_tokens=total or None,
     )

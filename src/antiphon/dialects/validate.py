@@ -11,8 +11,10 @@ nothing useful, and the caller reads again, with the path.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
+from functools import lru_cache
+from itertools import islice
 from typing import Any, TypeAlias, TypeVar
 
 from antiphon.core.items import Document
@@ -30,6 +32,8 @@ UNNAMED = ""
 
 MAX_MODEL_NAME = 256
 _MAX_UNKNOWN = 20
+_MAX_SUGGESTED = 3
+_SIMILARITY = 0.75  # of difflib: one wrong, missing or exchanged letter in a word of five
 _MAX_QUOTED_CHARS = 64  # of a client's own value in an error message
 _JSON_TYPES = {
     type(None): "null",
@@ -50,10 +54,32 @@ def json_type(value: Any) -> str:
 # --- errors ---------------------------------------------------------------------------------------
 
 
-def missing_parameter(param: str, alternatives: str = "") -> InvalidRequest:
+def missing_parameter(
+    param: str, alternatives: str = "", given: Iterable[str] = ()
+) -> InvalidRequest:
+    """`given` are the unknown fields beside it: one of them may be a misspelling."""
     return InvalidRequest(
-        f"'{param}'{alternatives} is required.", param=param, code="missing_required_parameter"
+        f"'{param}'{alternatives} is required.{suggest_misspelt(param, given)}",
+        param=param,
+        code="missing_required_parameter",
     )
+
+
+def suggest_misspelt(param: str, given: Iterable[str]) -> str:
+    """Return a sentence about the unknown field that resembles a missing one, or nothing."""
+    missing = param.rpartition(".")[2]
+    for name in islice(given, _MAX_UNKNOWN):
+        if find_similar(name[:_MAX_QUOTED_CHARS], frozenset({missing})) is not None:
+            return f" {quote_briefly(name)} is unknown here. Did you mean '{missing}'?"
+    return ""
+
+
+@lru_cache(maxsize=1024)
+def find_similar(name: str, known: frozenset[str]) -> str | None:
+    """Return the known name that an unknown one resembles most. Clients repeat their fields with
+    each request, so results are kept."""
+    near = get_close_matches(name.lower(), sorted(known), 1, _SIMILARITY)
+    return near[0] if near else None
 
 
 def invalid_type(value: Any, param: str, expected: str) -> InvalidRequest:
@@ -105,12 +131,18 @@ def non_empty_string(value: Any, param: str) -> str:
     return text
 
 
-def shorten_unknown(names: Iterable[str]) -> tuple[tuple[str, ...], int]:
-    """Return the first unknown fields, shortened, and how many others there are: clients may send
-    as many as fit into a request."""
-    found = list(names)
-    kept = tuple(name[:_MAX_QUOTED_CHARS] for name in found[:_MAX_UNKNOWN])
-    return kept, len(found) - len(kept)
+def describe_unknown(names: Sequence[str], known: frozenset[str]) -> dict[str, Any]:
+    """Return what a request has about unknown fields: the first of them, shortened, how many others
+    there are, as clients may send as many as fit into a request, and which fields may be meant."""
+    if not names:
+        return {}
+    kept = tuple(name[:_MAX_QUOTED_CHARS] for name in names[:_MAX_UNKNOWN])
+    similar = {name: find_similar(name, known) for name in kept[:_MAX_SUGGESTED]}
+    return {
+        "unknown": kept,
+        "unknown_more": len(names) - len(kept),
+        "similar": {name: field for name, field in similar.items() if field is not None},
+    }
 
 
 def boolean(value: Any, param: str) -> bool:
@@ -129,11 +161,10 @@ def string_up_to(max_length: int) -> Reader[str]:
     """A string of at most `max_length` characters."""
 
     def read(value: Any, param: str) -> str:
-        text = string(value, param)
-        if len(text) > max_length:
-            problem = f"must have at most {max_length} characters; it has {len(text)}."
-            raise invalid_value(param, problem, "string_above_max_length")
-        return text
+        if isinstance(value, str) and len(value) <= max_length:
+            return value
+        problem = f"must have at most {max_length} characters; it has {len(string(value, param))}."
+        raise invalid_value(param, problem, "string_above_max_length")
 
     return read
 
@@ -143,6 +174,8 @@ _short_name = string_up_to(MAX_MODEL_NAME)
 
 def model_name(value: Any, param: str) -> str:
     """The name of a model: logs, traces and usage keep it."""
+    if isinstance(value, str) and 0 < len(value) <= MAX_MODEL_NAME and not value.isspace():
+        return value
     return _short_name(non_empty_string(value, param), param)
 
 
@@ -236,7 +269,8 @@ def object_of(required: Readers, optional: Readers | None = None) -> Reader[Docu
         below = None if param is UNNAMED else f"{param}."
         for key, reader in required.items():
             if key not in fields:
-                raise missing_parameter(f"{param}.{key}")
+                others = (name for name in fields if name not in required and name not in known)
+                raise missing_parameter(f"{param}.{key}", given=others)
             reader(fields[key], UNNAMED if below is None else below + key)
         for key, reader in known.items():
             if (member := fields.get(key)) is not None:

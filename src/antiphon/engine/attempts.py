@@ -7,7 +7,7 @@ response that is read. Only the run decides when the next call is made.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Protocol, TypeVar
 
@@ -15,7 +15,6 @@ from antiphon.core.diagnostic import Diagnostic
 from antiphon.core.events import Event
 from antiphon.core.faults.fault import ProviderFault, timeout_fault
 from antiphon.core.faults.kinds import FaultKind
-from antiphon.core.items import Document
 from antiphon.core.plan.next_round import FinishedRound
 from antiphon.core.plan.plan import Outbound, Plan
 from antiphon.core.translation.next_step import Round
@@ -283,9 +282,10 @@ class Attempts:
         self.plan = await self._compute(plan)
         return None
 
-    async def _use_items(self, items: Sequence[Document]) -> None:
-        """Plan the first request again, with output items at its end; raises `InvalidRequest`."""
-        planner = self._encoding.planner.continue_with(items)
+    async def _use_outcome(self, wanted: Round) -> None:
+        """Plan the first request again, with the outcome of calls at its end; raises
+        `InvalidRequest`."""
+        planner = self._encoding.planner.continue_with(wanted.items, wanted.follow_up.steps)
         self._encoding.use_planner(planner)
         self.plan = await self._compute(partial(self._encoding.plan, self.chosen.target))
         self._policy.keep_targets(self._encoding.can_serve)
@@ -348,7 +348,7 @@ class Attempts:
         self._take(following)
 
     async def pause(self) -> None:
-        """Wait as the next call wants it. During the pause another request may have been told to
+        """Wait as the next call wants it. In the meantime another request may have been told to
         leave the key alone: then another key is taken."""
         await self._services.runtime.sleep(self.chosen.delay_s)
         usable = self._policy.with_usable_key(self.chosen)
@@ -360,13 +360,10 @@ class Attempts:
         gateway (`is_first`). Raises `InvalidRequest` if that cannot be planned with their outcome.
         """
         if is_first:
-            await self._use_items(wanted.items)
-        else:
-            self._trace.begin_round()
-            self._next_round(wanted)
-
-    def _next_round(self, wanted: Round) -> None:
-        """Take the target and key of a further round, whose request has the rounds before it."""
+            await self._use_outcome(wanted)
+            await self.pause()
+            return
+        self._trace.begin_round()
         self._encoding.add_round(FinishedRound(wanted.items, wanted.follow_up))
         can_take_over = partial(self._encoding.can_take_over, plan=self.plan)
         self._take(self._policy.next_round(self.chosen, can_take_over))

@@ -91,10 +91,13 @@ def report_fault(
     if is_bug(fault):
         return _report_bug(fault, redactor, texts)
     text = locate_fault(fault, provider) if provider else fault.message or fault.original
-    if _is_of_network(fault):
-        reason = clean_own_text(text, redactor)
-    else:
-        reason = clean_text(text, redactor, texts)
+    if fault.code == FaultKind.MCP_LIST:  # such a server has got no text of the request
+        texts = RequestTexts()
+    reason = (
+        clean_own_text(text, redactor)
+        if _is_of_network(fault)
+        else clean_text(text, redactor, texts)
+    )
     said = {**structs.asdict(fault.upstream), "body": fault.original}
     cleaned = {name: clean_text(text, redactor, texts) for name, text in said.items() if text}
     if cleaned.get("body") == reason:

@@ -10,7 +10,14 @@ from typing import NamedTuple
 
 from msgspec import structs
 
-from antiphon.core.history.call_state import calls_without_state, restore_states, unpack
+from antiphon.core.history.call_state import (
+    CallState,
+    calls_without_state,
+    find_states,
+    restore_states,
+    unknown_calls,
+    unpack,
+)
 from antiphon.core.history.capsule import Sealer
 from antiphon.core.history.known_calls import reject_unknown_calls
 from antiphon.core.items import Document
@@ -98,18 +105,29 @@ async def load_history(
 async def restore_call_states(
     request: Request, store: Store, sealer: Sealer, client: str
 ) -> Request:
-    """Return the request with the state that was kept of its calls."""
-    if request.state_carrier == "items" or not (wanted := calls_without_state(request.input)):
+    """Return the request with the state that was kept of its calls, or is stored with the responses
+    that made them."""
+    if request.state_carrier == "items":
         return request
     try:
-        found = await store.call_states.load(wanted, client=client)
+        states = await _load_kept_states(request, store, sealer, client)
+        if unknown := unknown_calls(request.input):
+            outputs = await store.load_outputs(unknown, client=client)
+            states |= find_states(request.input, outputs)
     except StoreError:
         return request  # it can be served without the state
-    states = {call: unpack(sealer.open(client, text)) for call, text in found.items()}
-    known = {call: state for call, state in states.items() if state is not None}
     return (
-        structs.replace(request, input=restore_states(request.input, known)) if known else request
+        structs.replace(request, input=restore_states(request.input, states)) if states else request
     )
+
+
+async def _load_kept_states(
+    request: Request, store: Store, sealer: Sealer, client: str
+) -> dict[str, CallState]:
+    wanted = calls_without_state(request.input)
+    found = await store.call_states.load(wanted, client=client) if wanted else {}
+    states = {call: unpack(sealer.open(client, text)) for call, text in found.items()}
+    return {call: state for call, state in states.items() if state is not None}
 
 
 def _texts(items: Iterable[Document]) -> Iterator[str]:

@@ -1,17 +1,18 @@
 """Calls of MCP servers for one response: its connections, and a report of each call.
 
-Connections are opened with the first call and closed with the run. A request that names no server
-has none of this.
+Connections are opened with the first call. The run hands them over when it is left, and they are
+closed without it (`ClosingConnections`). A request that names no server has none of this.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import TypeAlias
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, TypeAlias
 
 from antiphon.core.filters.gateway_call import GatewayCall
 from antiphon.core.mcp.server_calls import ListToolsCall, ToolCallRequest
-from antiphon.core.mcp.values import McpResult, McpSessions, McpToolList
+from antiphon.core.mcp.values import McpProblem, McpResult, McpSessions, McpToolList
 from antiphon.engine.report import ServerCallReport
 
 OpenSessions: TypeAlias = Callable[[], McpSessions]
@@ -64,6 +65,7 @@ class McpCalls:
                 server=call.server.label[:_NAME_CHARS],
                 item_id=call.call_id,
                 error=None if found.problem is None else found.problem.type,
+                reason=_find_reason(found.problem),
                 result_bytes=len(found.tools),
                 duration_ms=(self._clock() - began) * 1000,
             )
@@ -79,6 +81,7 @@ class McpCalls:
                 tool=call.tool[:_NAME_CHARS],
                 item_id=call.call_id,
                 error=_error_type(result),
+                reason=_find_reason(result.problem),
                 result_bytes=_size(result),
                 duration_ms=(self._clock() - began) * 1000,
             )
@@ -86,10 +89,39 @@ class McpCalls:
         return result
 
 
+class ClosingConnections:
+    """Connections of responses that have ended. A server may take a while to end a session, for
+    which no client waits; what is still being closed when the process ends is awaited then."""
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    def begin(self, closing: Coroutine[Any, Any, None]) -> None:
+        """Close connections from now on; `closing` takes a bounded time, and does not raise."""
+        task = asyncio.create_task(closing)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def close(self) -> None:
+        """Wait until all are closed."""
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+
+
 def _error_type(result: McpResult) -> str | None:
     if result.problem is not None:
         return result.problem.type
     return "mcp_tool_execution_error" if result.is_error else None
+
+
+def _find_reason(problem: McpProblem | None) -> str | None:
+    """Why a server could not be used, without its own words."""
+    if problem is None or not problem.quotes:
+        return None if problem is None else problem.message
+    return f"The server returned the error {problem.code} of the protocol."
 
 
 def _size(result: McpResult) -> int:

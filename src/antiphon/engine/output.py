@@ -34,7 +34,7 @@ from antiphon.engine.report import AttemptReport
 from antiphon.engine.services import Prepared, Services, describe_fault
 from antiphon.engine.tracing import RunEnd, RunTrace
 from antiphon.engine.turns import SaveTurn, TurnWriter
-from antiphon.errors import UpstreamError
+from antiphon.errors import InvalidRequest, ToolsNotUsable, UpstreamError
 from antiphon.stages.log import Entry
 from antiphon.stages.pipeline import Pipeline, build_pipeline
 from antiphon.stages.stage import Batch
@@ -58,6 +58,8 @@ class RunLog:
         self._attempts = attempts
         self._reports: dict[ProviderFault, FaultReport] = {}
         self._logged_bugs: set[ProviderFault] = set()
+        self._refusal: InvalidRequest | None = None
+        """Why there is no response: the request was refused during the run."""
 
     @property
     def facts(self) -> Mapping[str, Any]:
@@ -92,6 +94,12 @@ class RunLog:
         if not is_bug(fault):
             facts = {"attempt": attempt.number, "key": attempt.key_name, **report.facts}
             self._emit(Entry("attempt.failed", "warning", {**self.facts, **facts}))
+
+    def request_refused(self, problem: InvalidRequest) -> ToolsNotUsable:
+        """Note that the request cannot be served with the tools of its servers; return the error to
+        raise."""
+        self._refusal = problem
+        return ToolsNotUsable(problem)
 
     def report_bug(self, error: Exception, translation: Translation) -> ProviderFault:
         """Log an unexpected exception in the gateway's own code; return it as a fault."""
@@ -183,6 +191,10 @@ class RunLog:
             report = self._report(fault, translation)
             return msgspec.structs.replace(report, message=self.describe(fault))
         response = self._trace.transformed.response
+        refusal = self._refusal
+        if response is None and refusal is not None:
+            message = clean_own_text(refusal.message, self._redactor)
+            return FaultReport(code=refusal.wire_code or refusal.kind, message=message)
         if response is None or response.error is None:
             return None
         message = clean_own_text(response.error.message, self._redactor)

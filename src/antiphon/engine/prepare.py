@@ -16,6 +16,7 @@ from antiphon.core.history.content import NO_DESCRIPTIONS, NO_TEXTS
 from antiphon.core.history.read_items import has_only_messages
 from antiphon.core.history.text_files import is_pdf
 from antiphon.core.items import Document
+from antiphon.core.mcp.thread import inherit_tools
 from antiphon.core.plan.hosted_tools import HostedToolPolicy
 from antiphon.core.plan.plan import Plan
 from antiphon.core.plan.plan_summary import needs_compaction
@@ -95,8 +96,7 @@ class Preparer:
         planner = Planner(planned_request, inputs)
         decide = partial(_plan_all, planner, targets)
         worker = self._services.worker
-        planned, skipped = await worker.run(decide) if request.is_large else decide()
-        _, first_plan = planned[0]
+        served, first_plan, skipped = await worker.run(decide) if request.is_large else decide()
         continues_conversation = request.conversation is not None and items
         response = self._create_response(request, first_plan, response_id, created_at)
         cache_session = name_session(request.prompt_cache_key)
@@ -105,7 +105,7 @@ class Preparer:
             request=request,
             caller=caller,
             response=response,
-            targets=tuple(target for target, _ in planned),
+            targets=served,
             planner=planner,
             first_plan=first_plan,
             unseal=partial(self._services.sealer.open, caller.client),
@@ -133,13 +133,14 @@ class Preparer:
             return request, NO_HISTORY
         conversations = self._services.store.conversations
         history = await load_history(request, conversations, turns, caller.client)
-        if request.inherits_tools and not request.tools:
-            request = structs.replace(request, tools=tuple(history.tools))
+        if request.inherits_tools:
+            tools = inherit_tools(request.tools, history.tools)
+            request = structs.replace(request, tools=tools)
         if history.is_large:
             request = structs.replace(request, is_large=True)
         return request, history
 
-    def _summary_targets(self, targets: list[Target]) -> list[Target]:
+    def _summary_targets(self, targets: tuple[Target, ...]) -> tuple[Target, ...]:
         """The targets that write summaries: those of the request, or of `[compaction] model`."""
         model = self._services.compaction_model
         return self.router.targets(model) if model else targets
@@ -180,11 +181,12 @@ class Preparer:
     ) -> PlanInputs:
         services = self._services
         items = [*history.items, *request.input]
+        describe = self._describe_images  # for a first target that takes no images
         return PlanInputs(
             history=history.items,
             is_cut=history.is_cut,
             unseal=partial(services.sealer.open, caller.client),
-            descriptions=await self._read_images(items, targets),
+            descriptions=NO_DESCRIPTIONS if not describe else await describe(items, targets[0]),
             file_texts=await self._read_files(items, targets),
             hosted_tools=HostedToolPolicy(
                 services.compatibility.hosted_tools,
@@ -194,14 +196,6 @@ class Preparer:
             rejected=self._rejected_modes(targets),
             task=task,
         )
-
-    async def _read_images(
-        self, items: Sequence[Document], targets: Sequence[Target]
-    ) -> Mapping[str, str]:
-        """Have images described, if the first target takes none."""
-        if self._describe_images is None:
-            return NO_DESCRIPTIONS
-        return await self._describe_images(items, targets[0])
 
     async def _read_files(
         self, items: Sequence[Document], targets: Sequence[Target]
@@ -246,12 +240,12 @@ _OTHER_MCP_CALLER = (
 
 def _plan_all(
     planner: Planner, targets: Sequence[Target]
-) -> tuple[list[tuple[Target, Plan]], list[tuple[Target, str]]]:
-    """Plan the request for each target; return those that can serve it, and the fallbacks that
-    cannot, with the reason. Raises `InvalidRequest` if the first one cannot."""
+) -> tuple[tuple[Target, ...], Plan, list[tuple[Target, str]]]:
+    """Plan the request for each target; return those that can serve it, the plan of the first, and
+    the fallbacks that cannot, with the reason. Raises `InvalidRequest` if the first one cannot."""
     first, *fallbacks = targets
     first_plan = planner.plan(first)
-    planned = [(first, first_plan)]
+    served = [first]
     skipped: list[tuple[Target, str]] = []
     for target in fallbacks:
         try:
@@ -261,7 +255,7 @@ def _plan_all(
             skipped.append((target, reason))
             continue
         if (plan.mcp is None) == (first_plan.mcp is None):
-            planned.append((target, plan))
+            served.append(target)
         else:
             skipped.append((target, _OTHER_MCP_CALLER))
-    return planned, skipped
+    return tuple(served), first_plan, skipped

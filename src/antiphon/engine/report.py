@@ -62,6 +62,8 @@ class ServerCallReport(Struct, frozen=True, kw_only=True):
     item_id: str
     error: str | None = None
     """The type of the error; None: there was none."""
+    reason: str | None = None
+    """Why the server could not be used, in our own words."""
     result_bytes: int = 0
     """Size of the result of a tool; of a list, the number of tools."""
     duration_ms: float = 0.0

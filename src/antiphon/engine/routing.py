@@ -89,6 +89,8 @@ class Router:
         self._bare: dict[str, Target] = {}
         self._unlisted: dict[str, Target] = {}
         """Targets of models that no provider lists, kept for their capabilities."""
+        self._found_targets: dict[str, tuple[Target, ...]] = {}
+        """What `targets` has found."""
         for provider in (self._default, *providers.values()):
             for model in provider.models():
                 target = self._full.setdefault(f"{provider.name}/{model}", Target(provider, model))
@@ -107,14 +109,19 @@ class Router:
             )
         return target
 
-    def targets(self, name: str) -> list[Target]:
+    def targets(self, name: str) -> tuple[Target, ...]:
         """Return the targets to try in order: the one of the name, then its fallbacks."""
+        known = self._found_targets.get(name)
+        if known is not None:
+            return known
         first = self.resolve(name)
-        if not self._fallbacks:
-            return [first]
         following = self._fallbacks.get(name) or self._fallbacks.get("/".join(first.name), ())
         found = [first, *filter(None, map(self.direct, following))]
-        return list({target.name: target for target in found}.values())
+        targets = tuple({target.name: target for target in found}.values())
+        if len(self._found_targets) >= _MAX_UNLISTED:
+            self._found_targets.clear()  # names come from clients: bounded, and cheap to make again
+        self._found_targets[name] = targets
+        return targets
 
     @property
     def aliases(self) -> Mapping[str, str]:

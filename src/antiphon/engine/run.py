@@ -49,12 +49,14 @@ from antiphon.dialects.responses.create_response import report_settings
 from antiphon.engine.attempts import Attempts
 from antiphon.engine.mcp_calls import McpCalls
 from antiphon.engine.output import RunOutput
+from antiphon.engine.report import ServerCallReport
 from antiphon.engine.routing import Target
 from antiphon.engine.runtime import Releases
 from antiphon.engine.services import Prepared, Services, describe_fault
 from antiphon.engine.tracing import RunTrace
 from antiphon.engine.turns import SaveTurn
 from antiphon.errors import InvalidRequest, UpstreamError
+from antiphon.stages.log import Entry
 from antiphon.stages.stage import failed, terminal
 
 _T = TypeVar("_T")
@@ -154,14 +156,15 @@ class Run:
         self.state = State.ENDED
         try:
             try:
-                try:
-                    self._output.close(self._translation)
-                finally:
-                    self._held.close()
+                self._output.close(self._translation)
             finally:
-                await self._calls.release()
+                self._held.close()
         except Exception as error:  # the response is over: only the log can report it
             self._output.log.report_bug(error, self._translation)
+        finally:
+            if self._calls.has_connections:
+                report = partial(self._output.log.report_bug, translation=self._translation)
+                self._services.closing.begin(self._calls.release(report))
 
     def stop(self, fault: ProviderFault) -> None:
         """End the response from outside: disconnect, and let the reader find the fault."""
@@ -371,7 +374,7 @@ class Run:
                 await self._open_round(whole=whole)
         except InvalidRequest as error:  # with the tools of a server it cannot be served
             if whole:
-                raise
+                raise self._output.log.request_refused(error) from error
             return translation.fail(error.message)
         except UpstreamError as error:  # no attempt could avoid it
             return translation.give_up_round(error.fault)
@@ -419,7 +422,7 @@ def make_source(services: Services, prepared: Prepared, target: Target) -> Sourc
     caller = prepared.caller
     provider = target.provider
     return Source(
-        provider.dialect,
+        provider.dialect.for_client(prepared.request.client_format),
         target.capabilities.guards,
         partial(services.sealer.seal, caller.client, provider.issuer, target.model),
         partial(describe_fault, target, caller),
@@ -516,16 +519,25 @@ class GatewayCalls:
         for task in self._tasks.values():
             task.cancel()
 
-    async def release(self) -> None:
+    @property
+    def has_connections(self) -> bool:
+        """Whether there is something to release."""
+        return self._release is not None and bool(self._tasks)
+
+    async def release(self, report: Callable[[Exception], object]) -> None:
         """Close the connections that the calls have used, once those that were cancelled know it:
-        a server is told that its result is not wanted any more."""
-        if self._release is None:
-            return
+        a server is told that its result is not wanted any more. The run is over: what goes wrong is
+        reported, and not raised."""
+        assert self._release is not None
         try:
-            if self._tasks:
-                await asyncio.wait(self._tasks.values(), timeout=_CANCELLING_S)
-        finally:
-            await self._release()
+            try:
+                pending = [task for task in self._tasks.values() if not task.done()]
+                if pending:
+                    await asyncio.wait(pending, timeout=_CANCELLING_S)
+            finally:
+                await self._release()
+        except Exception as error:  # a bug
+            report(error)
 
 
 def make_gateway_calls(services: Services, prepared: Prepared, trace: RunTrace) -> GatewayCalls:
@@ -533,7 +545,23 @@ def make_gateway_calls(services: Services, prepared: Prepared, trace: RunTrace) 
     search: MakeCall = services.search
     if prepared.first_plan.mcp is None or services.mcp is None:
         return GatewayCalls(search)
-    calls = McpCalls(
-        services.mcp.open_sessions, search, services.runtime.monotonic, trace.add_server_call
-    )
+    record = partial(report_server_call, trace, services.emit)
+    calls = McpCalls(services.mcp.open_sessions, search, services.runtime.monotonic, record)
     return GatewayCalls(calls.make, calls.close)
+
+
+def report_server_call(
+    trace: RunTrace, emit: Callable[[Entry], None], call: ServerCallReport
+) -> None:
+    """Record a call of an MCP server in the trace, and in the log if the server failed. Of a list
+    that failed, the log has the end of the response."""
+    trace.add_server_call(call)
+    if call.tool is not None and call.reason is not None:
+        facts = {
+            "server": call.server,
+            "tool": call.tool,
+            "code": call.error,
+            "reason": call.reason,
+            "duration_ms": round(call.duration_ms, 1),
+        }
+        emit(Entry("mcp.call_failed", "warning", {**trace.facts, **facts}))

@@ -27,6 +27,7 @@ from antiphon.dialects.client_dialect import ClientDialect
 from antiphon.dialects.dialect import Dialect
 from antiphon.engine.accounting import Accounting, TraceHeaders
 from antiphon.engine.health import HealthRegistry
+from antiphon.engine.mcp_calls import ClosingConnections
 from antiphon.engine.rejections import RejectedModes, RejectedParameters
 from antiphon.engine.routing import Target
 from antiphon.engine.runtime import Runtime, WorkerThread
@@ -105,6 +106,8 @@ class Services:
     search: MakeSearch = find_nothing
     mcp: McpClient | None = None
     """The client of MCP servers; None: the gateway calls none."""
+    closing: ClosingConnections = field(default_factory=ClosingConnections)
+    """Connections to MCP servers of responses that have ended."""
     attempts: AttemptConfig = field(default_factory=AttemptConfig)
     compatibility: CompatibilityConfig = field(default_factory=CompatibilityConfig)
     compaction_model: str = ""

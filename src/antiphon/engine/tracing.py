@@ -12,6 +12,7 @@ from msgspec import Struct, convert, structs
 
 from antiphon.config import TraceConfig
 from antiphon.core.diagnostic import Diagnostic
+from antiphon.core.mcp.credentials import hide_credentials
 from antiphon.core.plan.plan import Outbound
 from antiphon.core.response import ResponseUsage
 from antiphon.engine.accounting import DOLLAR, Accounting, TraceHeaders, compute_cost
@@ -200,7 +201,7 @@ class RunTrace:
             headers = {**outbound.headers, **self.context.begin_attempt()}
             outbound = structs.replace(outbound, headers=headers)
         if self.payloads is not None:
-            self.payloads.outbound.feed(outbound.body)
+            self.payloads.outbound.feed(hide_credentials(outbound.body))
         return outbound
 
     def rewind(self) -> None:
@@ -221,6 +222,7 @@ class RunTrace:
                 tool=call.tool,
                 item_id=call.item_id,
                 error=call.error,
+                reason=call.reason,
                 result_bytes=call.result_bytes,
                 duration_ms=round(call.duration_ms),
             )
@@ -293,12 +295,19 @@ class RunTrace:
         self._record_stream("outbound", payloads.outbound.blob, payloads.outbound.offsets)
         for number, recorded in payloads.failed.items():
             self._record_stream("raw", *recorded, attempt=number)
-        self._record_stream("raw", payloads.raw.blob, payloads.raw.offsets)
+        raw = payloads.raw
+        self._record_stream("raw", raw.blob, raw.offsets, rounds=raw.kept)
         self._record_stream("transformed", *self.transformed.encode())
         self._record_stream("client", *self.transformed.render())
 
     def _record_stream(
-        self, kind: Any, blob: bytes, offsets: Sequence[tuple[int, float]], *, attempt: int = 0
+        self,
+        kind: Any,
+        blob: bytes,
+        offsets: Sequence[tuple[int, float]],
+        *,
+        attempt: int = 0,
+        rounds: Sequence[int] = (),
     ) -> None:
         if blob:
             times = [(offset, self._began_ms + round(at_ms)) for offset, at_ms in offsets]
@@ -309,6 +318,7 @@ class RunTrace:
                     attempt=attempt,
                     blob=blob,
                     offsets=times,
+                    rounds=rounds,
                 )
             )
 

@@ -119,7 +119,7 @@ class HTTPUpstream:
         try:
             if self._pool is not None and target is not None:
                 body = outbound.body
-                head = encode_head(target, headers, len(body))
+                head = encode_head(target, len(body))
                 response = await self._pool.send(target, head, body, connect_s)
                 return _PlainAnswer(response, self._max_body_bytes, began)
             received = await self._session.post(
@@ -230,13 +230,18 @@ class _HTTPAnswer(ABC):
         """Return what has arrived of the body; empty at its end."""
 
     async def read(self) -> bytes:
-        body = bytearray()
+        pieces: list[bytes] = []
+        size = 0
         while piece := await self.next():
-            body += piece
-            if len(body) > self._max_body_bytes:
-                error = ResponseTooLarge("body_bytes", self._max_body_bytes)
-                raise UpstreamError(protocol_fault(error.message, FaultKind.RESPONSE_TOO_LARGE))
-        return bytes(body)
+            pieces.append(piece)
+            size += len(piece)
+            if size > self._max_body_bytes:
+                raise self._too_large()
+        return b"".join(pieces)
+
+    def _too_large(self) -> UpstreamError:
+        error = ResponseTooLarge("body_bytes", self._max_body_bytes)
+        return UpstreamError(protocol_fault(error.message, FaultKind.RESPONSE_TOO_LARGE))
 
     def _connection_error(self, error: Exception) -> UpstreamError:
         """Map an error; a connection that broke after the first chunk is a stream that was cut."""
@@ -267,6 +272,14 @@ class _PlainAnswer(_HTTPAnswer):
             raise self._connection_error(error) from _without_frames(error)
         self._chunks += 1
         return chunk
+
+    async def read(self) -> bytes:
+        body = self._response.take_whole()
+        if body is None:
+            return await super().read()
+        if len(body) > self._max_body_bytes:
+            raise self._too_large()
+        return body
 
     def close(self) -> None:
         self._response.close()

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Literal, TypeAlias
 
 import msgspec
 
 from antiphon.core.client_profile import OTHER, PROFILES, Profile
+from antiphon.core.diagnostic import Diagnostic
 from antiphon.core.events import Created, Event
 from antiphon.core.items import Document
 from antiphon.core.request import Request
@@ -15,6 +17,7 @@ from antiphon.core.response import Response
 from antiphon.dialects.anthropic.client import MESSAGES
 from antiphon.dialects.chat.client import CHAT
 from antiphon.dialects.client_dialect import ClientDialect, EventBatch
+from antiphon.dialects.own_names import rename_diagnostic
 from antiphon.dialects.responses.client import RESPONSES
 from antiphon.errors import InvalidRequest
 from antiphon.framing.sse import SSEDecoder
@@ -69,6 +72,11 @@ class RenderedDocuments:
         self._renderer = dialect.renderer(request, profile)
         self._frames = SSEDecoder()
         self._count = 0
+
+    def rename(self, diagnostic: Diagnostic) -> Diagnostic:
+        """Return a diagnostic with the names that the format has for what it is about."""
+        own_name = partial(self._dialect.own_name, request=self._request)
+        return rename_diagnostic(diagnostic, own_name)
 
     def feed(self, events: Sequence[Event]) -> list[Document]:
         """Return the documents of the next events."""

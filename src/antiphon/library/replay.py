@@ -9,7 +9,7 @@ known. Ids come from counters and times are 0, so the same recording always give
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -64,6 +64,8 @@ def replay(
     capabilities: Capabilities | None = None,
     client: str = OTHER.name,
     format: Format = "responses",
+    output: Sequence[Mapping[str, Any]] = (),
+    rounds: Iterable[int] = (),
 ) -> list[Document]:
     """Convert a recording to the events that a client would receive, as plain dicts.
 
@@ -73,16 +75,28 @@ def replay(
     of the client's profile, and `capabilities` are those of the model; by default those in the data
     of the provider that `model` names (`PROVIDER/MODEL`), with the hosted tools of the request.
 
+    `output` are the items of the recorded response: if the gateway called MCP servers for it, its
+    lists and calls get the outcomes that these items have, and `data` is what the provider sent to
+    all requests, one after the other. `rounds` are the byte offsets at which the later ones begin;
+    they are needed for formats whose streams have no mark at their end.
+
     Not reproduced: the history before `previous_response_id`; what followed the first request of an
-    answer that took several (searches and corrections by the gateway); how a connection broke, as
-    the bytes do not say it; and the HTTP status of a failure before any output, which is a
-    `response.failed` here.
+    answer that took several (searches and corrections by the gateway) without MCP servers; how a
+    connection broke, as the bytes do not say it; and the HTTP status of a failure before any
+    output, which is a `response.failed` here.
 
     Raises `InvalidRequest` for a client's request that the gateway would reject.
     """
     request = request or {}
     spoken = find_dialect(dialect)
     if "input" in request or (request and format != "responses"):
+        if _called_servers(output, dialect):
+            spec, model = _find_provider(request, dialect, capabilities)
+            is_whole = _is_complete_body(data, spoken.framer())
+            from antiphon.library.replay_servers import ServerReplay  # late, as the translator
+
+            servers = ServerReplay(request, output, spec, model, client=client, format=format)
+            return servers.replay(_split_at(data, rounds), is_whole=is_whole)
         return _translate(data, dialect, request, cuts, capabilities, client, format)
     events = _replay_stream(data, spoken, request, cuts)
     if format == "responses":
@@ -90,6 +104,14 @@ def replay(
     from antiphon.library.formats import render_documents  # late, as the translator
 
     return render_documents(events, format)
+
+
+def _called_servers(output: Sequence[Mapping[str, Any]], dialect: str) -> bool:
+    """Whether the gateway called MCP servers for a response with these items. A provider of
+    Responses may have done it itself."""
+    return dialect != "responses" and any(
+        str(item.get("type")).startswith("mcp_") for item in output
+    )
 
 
 def detect_dialect(data: bytes) -> str:

@@ -137,7 +137,7 @@ class Translator:
 
     def _make_source(self) -> Source:
         return Source(
-            self._dialect,
+            self._dialect.for_client(self._request.client_format),
             guards=self._spec.capabilities_of(self._plan.model).guards,
             seal=self._make_seal(),
             describe=partial(self._dialect.describe, provider=self._plan.provider),
@@ -182,7 +182,7 @@ class Translator:
     def diagnostics(self) -> list[dict[str, Any]]:
         """What was degraded or dropped, in the request and in the answer."""
         found: list[Diagnostic] = [*self._plan.diagnostics, *self._translation.machine.diagnostics]
-        return [msgspec.to_builtins(diagnostic) for diagnostic in found]
+        return [msgspec.to_builtins(self._rendered.rename(diagnostic)) for diagnostic in found]
 
     def feed(self, chunk: bytes) -> list[dict[str, Any]]:
         """Take bytes of a streamed answer, and return the events that come of them."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib import import_module
 from importlib.util import find_spec
 
 from antiphon.config import Config, McpConfig
@@ -42,22 +41,10 @@ class McpClient:
         return Sessions(self._config, self._policy, self._cache, self._network)
 
 
-def open_mcp(config: Config, monotonic: Callable[[], float]) -> McpClient | None:
-    """Make the client; None if no server is configured or allowed. Raises `ConfigError`.
-
-    It loads the client package, which takes half a second: the first response with a server would
-    stop all others for as long.
-    """
-    if not config.mcp.enabled:
-        return None
-    check_mcp(config)
-    import_module("antiphon.mcp.session")
-    return McpClient(config.mcp, monotonic)
-
-
-def check_mcp(config: Config) -> None:
-    """Check `[mcp]` before anything is called; raises `ConfigError`."""
-    if config.mcp.enabled and find_spec("mcp") is None:
+def check_servers(config: Config) -> None:
+    """Check that the client package is there, and the URLs and headers of `[mcp]`; raises
+    `ConfigError`."""
+    if find_spec("mcp") is None:
         raise config.error_at(
             ("mcp",),
             "needs the extra antiphon[mcp]: install it into Antiphon's environment (in the"

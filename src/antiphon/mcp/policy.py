@@ -78,10 +78,10 @@ class Policy:
             )
         location = read_url(server.url)
         if location is None:
-            return f"{name} cannot be called: `server_url` is not a plain https:// URL."
+            return f"{name} cannot be called: `{server.url_at}` is not a plain https:// URL."
         if not self.admits(location):
             return (
-                f"{name} cannot be called: the gateway does not allow its `server_url`. Use"
+                f"{name} cannot be called: the gateway does not allow its `{server.url_at}`. Use"
                 " another server, or have the URL added to `allow` in [mcp] of the gateway."
             )
         return _find_bad_header(name, server.headers)

@@ -12,9 +12,11 @@ _STAND_INS = (
     "Connection closed",
     "Failed to parse ",
     "Not Found",
+    "Redirect to ",
     "SSE stream ",
     "Server returned an error response",
     "Session terminated",
+    "Unexpected content type",
 )
 """Beginnings of messages that the client package writes itself, where the server sent no error of
 the protocol."""
@@ -49,6 +51,7 @@ def protocol_problem(
         type="mcp_protocol_error",
         message=f"MCP server '{label}' returned an error: {shown}",
         code=code,
+        quotes=True,
     )
 
 

@@ -76,13 +76,25 @@ class ServerSession:
         self._opened: asyncio.Future[ClientSession | McpProblem] = asyncio.Future()
         self._closing = asyncio.Event()
         self._is_sse = False
+        self._stream = Exchange()
+        """The connection that holds the session: in the older transport, it has all replies."""
+        self._is_retired = False
+        self._requests = 0
+        """Requests that wait for a result."""
         self._task = asyncio.create_task(self._hold(), name="mcp session")
         self._task.add_done_callback(self._settle)
 
     @property
     def is_usable(self) -> bool:
         """Whether it can take another request, or is still being opened."""
-        return not self._task.done() and not self._closing.is_set()
+        return not (self._task.done() or self._closing.is_set() or self._is_retired)
+
+    def retire(self) -> None:
+        """Take no more requests, and end with the last result: the server does not know the session
+        any more, but it may still carry out what it was asked before."""
+        self._is_retired = True
+        if not self._requests:
+            self.begin_close()
 
     def begin_close(self) -> None:
         """Have the session end, within a bounded time."""
@@ -152,6 +164,7 @@ class ServerSession:
         deadline = Deadline(config.idle_timeout_s, config.call_timeout_s)
         exchange = Exchange(deadline.expire if self._is_sse else None)
         token = current_exchange.set(exchange)
+        self._requests += 1
         try:
             async with deadline:
                 return await send(session, deadline)
@@ -163,6 +176,9 @@ class ServerSession:
             return Failure(self._explain(error, exchange))
         finally:
             current_exchange.reset(token)
+            self._requests -= 1
+            if self._is_retired:
+                self.retire()
 
     def _is_lost(self, error: MCPError, exchange: Exchange) -> bool:
         """Whether the server cannot have done what was requested, because it does not know the
@@ -198,6 +214,7 @@ class ServerSession:
         limit = asyncio.timeout(self._config.connect_timeout_s)
         exchange = Exchange(partial(self._end_opening, limit) if self._is_sse else None)
         current_exchange.set(exchange)
+        self._stream = exchange
         try:
             async with limit, self._make_client(connect, mode) as client:
                 limit.reschedule(None)
@@ -242,7 +259,8 @@ class ServerSession:
             if said is not None:
                 return said
             if error.code == protocol.CONNECTION_CLOSED:
-                return known or self._describe("ended the connection without a result")
+                lost = self._describe("ended the connection without a result")
+                return known or self._stream.problem or lost
         elif not exchange.is_sent:  # such as certificates of this machine that cannot be loaded
             return self._describe(f"could not be called ({type(error).__name__})")
         return known or unreadable_problem(label, "sent a reply that is not one of the protocol")

@@ -110,7 +110,7 @@ class Sessions:
         session = self._find_session(endpoint)
         result = await send(session)
         if isinstance(result, Failure) and result.is_session_lost:
-            session.begin_close()
+            session.retire()
             result = await send(self._find_session(endpoint))
         return result
 

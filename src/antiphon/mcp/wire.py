@@ -164,7 +164,7 @@ class CheckedTransport(httpx2.AsyncBaseTransport):
         response = httpx2.Response(
             reply.status, headers=reply.headers, stream=body, extensions=reply.extensions
         )
-        refusal = self._find_refusal(response)
+        refusal = self._find_refusal(url, response)
         if refusal is not None:
             await reply.aclose()
             exchange.note(FAILED, refusal)
@@ -177,12 +177,23 @@ class CheckedTransport(httpx2.AsyncBaseTransport):
         )
         return response
 
-    def _find_refusal(self, response: httpx2.Response) -> McpProblem | None:
-        if response.has_redirect_location and not self._endpoint.is_trusted:
+    def _find_refusal(self, url: httpx2.URL, response: httpx2.Response) -> McpProblem | None:
+        if response.has_redirect_location and self._is_foreign(url, response):
             return self._describe("redirects to another URL, which is not called")
         if response.headers.get("content-encoding", "identity").lower() != "identity":
             return self._describe("compressed its reply, which was not requested")
         return None
+
+    def _is_foreign(self, url: httpx2.URL, response: httpx2.Response) -> bool:
+        """Whether a redirect may not be followed; only a trusted server may redirect, and only
+        within its origin."""
+        if not self._endpoint.is_trusted:
+            return True
+        try:
+            location = read_url(str(url.join(response.headers["location"])))
+        except (httpx2.InvalidURL, ValueError):
+            return True
+        return location is None or location.origin != self._endpoint.location.origin
 
     def _explain(self, error: Exception) -> McpProblem:
         if self._backend.is_refused:

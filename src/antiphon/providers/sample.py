@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
-import jsonschema_rs
-
 from antiphon.errors import NoSampleExists
 
 Schema: TypeAlias = Mapping[str, Any]
@@ -211,10 +209,12 @@ def _without(schema: Schema, keyword: str) -> Schema:
 
 def _find_valid(schema: Schema, candidates: Iterable[Any]) -> Any:
     """Return the first candidate that is valid for a schema without subschemas."""
+    import jsonschema_rs
+
     leaf = {name: schema[name] for name in _CHECKED if name in schema}
     try:
         validator = jsonschema_rs.validator_for(leaf)
-    except (jsonschema_rs.ValidationError, ValueError) as error:
+    except ValueError as error:  # also of the validator
         raise NoSampleExists("the schema is not valid") from error
     found = next((each for each in candidates if validator.is_valid(each)), None)
     if found is None:

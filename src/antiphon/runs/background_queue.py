@@ -6,7 +6,7 @@ A request is also stored with its response, so that another process can generate
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import NamedTuple
 
@@ -14,10 +14,11 @@ import msgspec
 
 from antiphon.core.client_profile import Profile
 from antiphon.core.items import Document
-from antiphon.core.mcp.credentials import without_credentials
+from antiphon.core.mcp.credentials import name_servers, without_credentials
 from antiphon.dialects.responses.parse import parse_request
 from antiphon.engine.engine import Engine
 from antiphon.engine.services import Caller, Prepared, Services
+from antiphon.errors import InvalidRequest
 from antiphon.store.run_log import ClaimedRun
 
 
@@ -102,6 +103,8 @@ class QueuedRequest(msgspec.Struct, frozen=True, kw_only=True):
     profile: Profile
     locale: str
     languages: str = ""
+    servers: list[str] = []
+    """Labels of the MCP servers whose credentials only the process has that accepted it."""
 
 
 _decode = msgspec.json.Decoder(QueuedRequest).decode
@@ -118,13 +121,17 @@ def encode_request(prepared: Prepared) -> bytes:
             profile=caller.profile,
             locale=caller.locale,
             languages=caller.languages,
+            servers=name_servers(prepared.request.raw),
         )
     )
 
 
 async def prepare_queued(engine: Engine, claimed: ClaimedRun) -> AcceptedRequest:
-    """Prepare the request of a response that another process has accepted."""
+    """Prepare the request of a response that another process has accepted; raises `InvalidRequest`
+    if that cannot be generated here."""
     queued = _decode(claimed.start.request)
+    if queued.servers:
+        raise _credentials_missing(queued.servers)
     caller = Caller(
         queued.client, queued.request_id, queued.profile, queued.locale, languages=queued.languages
     )
@@ -135,3 +142,13 @@ async def prepare_queued(engine: Engine, claimed: ClaimedRun) -> AcceptedRequest
         created_at=claimed.turn.created_at,
     )
     return AcceptedRequest(engine.services, prepared, ExitStack())
+
+
+def _credentials_missing(servers: Sequence[str]) -> InvalidRequest:
+    names = ", ".join(map(repr, servers))
+    return InvalidRequest(
+        f"The response was not generated: the request has credentials for MCP servers ({names}),"
+        " which are never stored, and the process of the gateway that accepted it did not begin it."
+        " Send the request again, or configure the servers with their credentials ([mcp.servers])"
+        " at the gateway."
+    )

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, MutableMapping
-from contextlib import ExitStack
 from enum import Enum, auto
 from functools import partial
 from typing import Protocol, Self
@@ -368,6 +367,18 @@ def register(runs: MutableMapping[str, LiveRun], live: LiveRun) -> None:
     """Put a live run into a table by response id, where it stays until its run is left."""
     response_id = live.run.prepared.response.id
     runs[response_id] = live
-    registration = ExitStack()
-    registration.callback(runs.pop, response_id)
-    live.run.hold(registration)
+    live.run.hold(_Registration(runs, response_id))
+
+
+class _Registration:
+    """The place of a live run in a table."""
+
+    def __init__(self, runs: MutableMapping[str, LiveRun], response_id: str) -> None:
+        self._runs = runs
+        self._response_id = response_id
+
+    def __enter__(self) -> None:
+        return
+
+    def __exit__(self, *exception: object) -> None:
+        self._runs.pop(self._response_id)

@@ -12,7 +12,8 @@ from http import HTTPStatus
 from typing import Any
 
 from aiohttp import hdrs, web
-from aiohttp.http import StreamWriter, WebSocketReader
+from aiohttp.abc import AbstractStreamWriter
+from aiohttp.http import HttpVersion11, StreamWriter, WebSocketReader
 from aiohttp.http_exceptions import (
     BadStatusLine,
     InvalidHeader,
@@ -43,6 +44,8 @@ _PARSER_ERRORS = {
     InvalidHeader: "a header is malformed",
     TransferEncodingError: "its chunked body is malformed",
 }
+_OK = HTTPStatus.OK.value
+_STATUS_LINE = "HTTP/1.1 200 OK"
 _LINE_LIMIT = 8190
 _HEADER_LIMIT = 64 * 1024
 
@@ -75,12 +78,18 @@ async def handle(
         )
     )
     response.headers["server"] = SERVER_NAME
+    is_plain = path is None and _EncodedResponse.can_send(response, request)
     if isinstance(response.body, bytes):
         if response.session is not None:
             return await serve_websocket(request, response.headers, response.session)
+        if is_plain:
+            return _EncodedResponse(response.headers, response.body)
         return _whole_response(response, response.body)
     try:
-        streamed = web.StreamResponse(status=response.status, headers=response.headers)
+        if is_plain:
+            streamed: web.StreamResponse = _EncodedResponse(response.headers)
+        else:
+            streamed = web.StreamResponse(status=response.status, headers=response.headers)
         if response.close_connection:
             streamed.force_close()
         writer = await streamed.prepare(request)
@@ -131,6 +140,60 @@ def _whole_response(response: HTTPResponse, body: bytes) -> web.Response:
     if response.close_connection:
         whole.force_close()
     return whole
+
+
+class _EncodedResponse(web.StreamResponse):
+    """A successful response on a connection that stays open.
+
+    The bytes are those of a `web.Response` or a `web.StreamResponse`, which pass their headers
+    through many more steps: they may be changed until they are sent. Nothing changes these, so the
+    base class, which would copy them, is not initialized: the server asks for no more than what is
+    defined here.
+    """
+
+    def __init__(self, headers: dict[str, str], whole: bytes | None = None) -> None:
+        """`whole` is the body; None: it is written to the writer that `prepare` returns."""
+        self._head = headers
+        self._whole = whole
+        self._writer: AbstractStreamWriter | None = None
+
+    @staticmethod
+    def can_send(response: HTTPResponse, request: web.BaseRequest) -> bool:
+        """Whether the response has a body of a known type, and a head that does not depend on the
+        request."""
+        return (
+            response.status == _OK
+            and bool(response.body)
+            and "content-type" in response.headers
+            and not response.close_connection
+            and request.keep_alive
+            and request.version == HttpVersion11
+            and request.method != hdrs.METH_HEAD
+        )
+
+    @property
+    def keep_alive(self) -> bool:
+        return True
+
+    async def prepare(self, request: web.BaseRequest) -> AbstractStreamWriter:
+        """Encode the head; that of a whole response is sent together with its body."""
+        if self._writer is not None:
+            return self._writer
+        writer = self._writer = request.writer
+        if self._whole is not None:
+            self._head[hdrs.CONTENT_LENGTH] = str(len(self._whole))
+        else:
+            self._head[hdrs.TRANSFER_ENCODING] = "chunked"
+            writer.enable_chunking()
+        await writer.write_headers(_STATUS_LINE, self._head)  # type: ignore[arg-type]
+        if self._whole is None:
+            writer.send_headers()
+        return writer
+
+    async def write_eof(self, data: bytes = b"") -> None:
+        """End the body. The server calls this once more: then nothing happens."""
+        assert self._writer is not None
+        await self._writer.write_eof(self._whole or b"")
 
 
 async def _read_body(

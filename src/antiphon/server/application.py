@@ -12,10 +12,10 @@ from antiphon.dialects.responses.client import RESPONSES
 from antiphon.engine.services import Caller
 from antiphon.errors import Refused
 from antiphon.server.errors import error_response, method_not_allowed, no_route
-from antiphon.server.exchange import Exchange
+from antiphon.server.exchange import Endpoint, Exchange
 from antiphon.server.gateway import GatewayProcess
 from antiphon.server.http import HTTPRequest, HTTPResponse
-from antiphon.server.routes import EXACT, PUBLIC, SHARED_DIALECTS, Match, find_route
+from antiphon.server.routes import EXACT_MATCHES, PUBLIC, SHARED_DIALECTS, Match, find_route
 from antiphon.server.ui.page import is_page, respond_page
 from antiphon.server.ui.static_files import add_security_headers
 
@@ -41,12 +41,12 @@ class Application:
         Returns as soon as the response may begin. A streaming body must be closed by the caller.
         """
         process = self.process
-        exact = EXACT.get(http.path)
-        match = find_route(http.path) if exact is None else Match(exact)
+        match = EXACT_MATCHES.get(http.path) or find_route(http.path)
         exchange = _begin(process, http, match)
         for_page = match is None and is_page(http)
         try:
-            response = await (respond_page(exchange) if for_page else _respond(exchange, match))
+            endpoint = respond_page if for_page else _find_endpoint(exchange, match)
+            response = await endpoint(exchange)
         except ConnectionError:
             raise  # the client is gone
         except Exception as error:
@@ -104,7 +104,9 @@ def name_session(headers: Mapping[str, str]) -> str:
     return ""
 
 
-async def _respond(exchange: Exchange, match: Match | None) -> HTTPResponse:
+def _find_endpoint(exchange: Exchange, match: Match | None) -> Endpoint:
+    """Return what serves a request, once its sender is known; raises `InvalidRequest` for one that
+    nothing serves."""
     http = exchange.http
     if http.path not in PUBLIC:
         exchange.identify(exchange.setup.authenticator.authenticate(http))
@@ -113,7 +115,7 @@ async def _respond(exchange: Exchange, match: Match | None) -> HTTPResponse:
     endpoint = match.route.methods.get(http.method)
     if endpoint is None:
         raise method_not_allowed(http, match.route.methods)
-    return await endpoint(exchange)
+    return endpoint
 
 
 def _is_recorded(exchange: Exchange) -> bool:

@@ -12,7 +12,7 @@ from antiphon.engine.media.image_description import check_vision_model
 from antiphon.engine.routing import Router, inspect_routes, list_targets
 from antiphon.engine.shared.sharing import check_sharing
 from antiphon.errors import AntiphonError, ConfigError
-from antiphon.mcp.client import check_mcp
+from antiphon.mcp.open_client import check_mcp
 from antiphon.observe.limits import check_limits
 from antiphon.providers.registry import Provider, inspect_providers
 from antiphon.server.auth import reject_open_bind

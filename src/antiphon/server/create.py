@@ -5,13 +5,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import ExitStack
 from functools import partial
 
 from msgspec import structs
 
-from antiphon.core.diagnostic import Diagnostic, diagnostics_header
 from antiphon.core.request import Request
 from antiphon.core.response import Response
 from antiphon.dialects.client_dialect import Renderer
@@ -66,7 +65,7 @@ async def prepare_request(
     caller = exchange.caller
     if request.conversation is not None:
         return await exchange.process.conversation_locks.prepare(engine, request, caller, held)
-    prepared = await engine.prepare(request, caller, turns)
+    prepared = await engine.preparer.prepare(request, caller, turns)
     return prepared if turns is None else await _join_history(exchange, prepared, turns)
 
 
@@ -100,7 +99,7 @@ async def _create_whole(exchange: Exchange, prepared: Prepared, held: ExitStack)
         run.hold(held.pop_all())
     async with run:
         response = await run.response()
-        headers = {**run.limit_headers, **diagnostics_headers(run.diagnostics)}
+        headers = {**run.limit_headers, **exchange.diagnostics_headers(run.diagnostics)}
         return _render_whole(exchange, response, prepared.request, headers)
 
 
@@ -126,7 +125,7 @@ async def _create_in_background(
     accepted = AcceptedRequest(services, prepared, held.pop_all())
     hand_over = process.conversation_locks.hand_over  # also if the client leaves now
     response = await process.live.background.submit(accepted, hand_over)
-    headers = {**limits, **diagnostics_headers(prepared.diagnostics)}
+    headers = {**limits, **exchange.diagnostics_headers(prepared.diagnostics)}
     if not prepared.request.stream:
         return _render_whole(exchange, response, prepared.request, headers)
     tail = await find_tail(exchange, response.id, NO_EVENTS)
@@ -152,7 +151,7 @@ async def _stream(
             exchange.setup.server.commit_after_s,
             streams_overflow=exchange.dialect.streams_overflow,
         )
-        headers = {**run.limit_headers, **diagnostics_headers(run.diagnostics)}
+        headers = {**run.limit_headers, **exchange.diagnostics_headers(run.diagnostics)}
         renderer = exchange.dialect.renderer(prepared.request, exchange.caller.profile)
         return stream_response(exchange, live, renderer, headers)
     except BaseException:
@@ -173,7 +172,7 @@ async def _attach(exchange: Exchange, request: Request) -> HTTPResponse | None:
     _record_attached(exchange, run)
     headers = {
         "antiphon-attached": run.prepared.response.id,
-        **diagnostics_headers(run.diagnostics),
+        **exchange.diagnostics_headers(run.diagnostics),
     }
     tail = AttachedTail(waiting)
     if not request.stream:
@@ -229,8 +228,3 @@ def stream_response(
     """Respond with the events of a source, in the format of the client."""
     stream = EventStream(source, renderer, exchange.setup.server, exchange.report_failure)
     return HTTPResponse(200, {**HEADERS, **headers}, stream)
-
-
-def diagnostics_headers(diagnostics: Sequence[Diagnostic]) -> dict[str, str]:
-    """The header that tells the client what was degraded or ignored."""
-    return {"antiphon-diagnostics": diagnostics_header(diagnostics)} if diagnostics else {}

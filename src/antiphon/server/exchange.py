@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import TypeAlias
 
 import msgspec
 from msgspec import structs
 
+from antiphon.core.diagnostic import Diagnostic, diagnostics_header
 from antiphon.core.faults.fault import internal_fault
 from antiphon.core.items import Document
 from antiphon.core.request import Request
 from antiphon.dialects.client_dialect import ClientDialect, Problem
+from antiphon.dialects.own_names import rename_diagnostic, rename_problem
 from antiphon.dialects.responses.client import RESPONSES
 from antiphon.engine.fault_report import clean_own_text, is_bug, report_fault
 from antiphon.engine.services import Caller, Services
-from antiphon.errors import AntiphonError, InvalidRequest, UpstreamError
+from antiphon.errors import AntiphonError, InvalidRequest, ToolsNotUsable, UpstreamError
 from antiphon.server.body import BodyReader, check_input_items, check_settings
 from antiphon.server.errors import describe_error, is_expected
 from antiphon.server.gateway import GatewayProcess
@@ -59,6 +61,8 @@ class Exchange:
         """The decoded body; None if it was not received, or could not be decoded."""
         self.is_large = is_large
         """Whether the body takes so long to handle that it is done in a thread."""
+        self.request: Request | None = None
+        """The canonical request; None if it was not parsed, or is not one for a response."""
 
     @property
     def services(self) -> Services:
@@ -87,8 +91,12 @@ class Exchange:
         document = self.document if self.document is not None else await self.read_document()
         check_input_items(document, self.setup.body_limits)
         if self.is_large:
-            return await self.services.worker.run(partial(self._parse_large, document, is_count))
-        return self.dialect.parse(document, headers=self.http.headers, is_count=is_count)
+            parse = partial(self._parse_large, document, is_count)
+            self.request = await self.services.worker.run(parse)
+        else:
+            headers = self.http.headers
+            self.request = self.dialect.parse(document, headers=headers, is_count=is_count)
+        return self.request
 
     def _parse_large(self, document: Document, is_count: bool) -> Request:
         """Validate a large body, in a thread because it would delay other requests."""
@@ -121,9 +129,27 @@ class Exchange:
         if not is_expected(error):
             self.report_failure(error)
         problem = describe_error(error, self.caller)
-        if is_recorded and not isinstance(error, UpstreamError):
+        if isinstance(error, InvalidRequest):
+            problem = self._in_own_names(problem)
+        if is_recorded and not isinstance(error, UpstreamError | ToolsNotUsable):
             self._record_rejection(problem, is_logged=not is_expected(error))
         return problem
+
+    def _in_own_names(self, problem: Problem) -> Problem:
+        """Return an error about the canonical request with the names of the client's format. Those
+        of a parser have them already."""
+        if self.request is None:
+            return problem
+        return rename_problem(problem, partial(self.dialect.own_name, request=self.request))
+
+    def diagnostics_headers(self, diagnostics: Sequence[Diagnostic]) -> dict[str, str]:
+        """The header that tells the client what was degraded or ignored, in its own names."""
+        if not diagnostics:
+            return {}
+        assert self.request is not None
+        own_name = partial(self.dialect.own_name, request=self.request)
+        renamed = (rename_diagnostic(each, own_name) for each in diagnostics)
+        return {"antiphon-diagnostics": diagnostics_header(renamed)}
 
     def report_failure(self, error: Exception) -> None:
         """Log a failure of the gateway itself: a known error with its reason, or a bug without what

@@ -15,8 +15,6 @@ from typing import Any, BinaryIO, TextIO, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
-from rich.console import Console
-from rich.text import Text
 
 from antiphon.config import LogConfig
 from antiphon.stages.log import Entry
@@ -138,6 +136,9 @@ def _encode_line(entry: Entry, at: str) -> bytes:
 
 
 def _text_writer(out: TextIO) -> Callable[[Entry], None]:
+    from rich.console import Console  # only for people: JSON lines do without
+    from rich.text import Text
+
     console = Console(file=out, highlight=False, soft_wrap=True)
 
     def write(entry: Entry) -> None:
@@ -160,6 +161,9 @@ def _text_writer(out: TextIO) -> Callable[[Entry], None]:
 
 
 def _request_writer(out: TextIO) -> Callable[[Entry], None]:
+    from rich.console import Console
+    from rich.text import Text
+
     console = Console(file=out, highlight=False, soft_wrap=True)
     write_other = _text_writer(out)
 
@@ -239,6 +243,11 @@ def _describe_retry(facts: Mapping[str, Any]) -> list[_Part]:
     return [("attempt", "yellow"), (attempt, ""), (reason, "yellow")]
 
 
+def _describe_server_call(facts: Mapping[str, Any]) -> list[_Part]:
+    reason = f"{facts.get('code')}: {facts.get('reason')}"
+    return [("mcp call", "yellow"), (f"{facts['server']}/{facts['tool']}", ""), (reason, "yellow")]
+
+
 def _describe_rejection(facts: Mapping[str, Any]) -> list[_Part]:
     return [(str(facts.get("http_status")), "red"), (f"{facts['code']}: {facts['reason']}", "red")]
 
@@ -260,8 +269,9 @@ _OUTCOMES: Mapping[str, Callable[[Mapping[str, Any]], list[_Part]]] = {
     "upstream.failed": _describe_failure,
     "request.failed": _describe_failure,
     "attempt.failed": _describe_retry,
+    "mcp.call_failed": _describe_server_call,
     "request.rejected": _describe_rejection,
 }
-"""The log entries that end a request, or an attempt, and what the line says of each."""
+"""The log entries that end a request, an attempt or a call, and what the line says of each."""
 
 _WRITERS = {"json": _json_writer, "text": _text_writer, "requests": _request_writer}

@@ -102,17 +102,21 @@ class Match(NamedTuple):
     ids: Mapping[str, str] = {}
 
 
+EXACT_MATCHES: Mapping[str, Match] = {path: Match(route) for path, route in EXACT.items()}
+"""What `find_route` returns for routes without an id."""
+
+
 def find_route(path: str) -> Match | None:
     """Find the route of a path; None if there is none.
 
     Base URLs are often set without `/v1`, or with it twice: such a path has the route of the right
     one."""
-    if (exact := EXACT.get(path)) is not None:
-        return Match(exact)
+    if (exact := EXACT_MATCHES.get(path)) is not None:
+        return exact
     if (found := match_template(path)) is not None:
         return found
     meant = path.removeprefix("/v1") if path.startswith("/v1/v1/") else f"/v1{path}"
-    return Match(EXACT[meant]) if meant in EXACT else match_template(meant)
+    return EXACT_MATCHES.get(meant) or match_template(meant)
 
 
 def compile_templates(templates: Mapping[str, Route]) -> list[tuple[re.Pattern[str], Route]]:

@@ -22,6 +22,7 @@ from antiphon.engine.connections import open_session
 from antiphon.engine.discovery.discovered_models import DiscoveredModels
 from antiphon.engine.engine import Engine
 from antiphon.engine.health import HealthRegistry
+from antiphon.engine.mcp_calls import ClosingConnections
 from antiphon.engine.media.image_description import (
     CreateRun,
     DescriptionCache,
@@ -38,7 +39,7 @@ from antiphon.engine.tracing import Tracer, open_tracer
 from antiphon.engine.upstream import EchoUpstream, HTTPUpstream
 from antiphon.errors import StoreError
 from antiphon.framing.limits import ResponseLimits
-from antiphon.mcp.client import open_mcp
+from antiphon.mcp.open_client import open_mcp
 from antiphon.observe.accounting import apply_limits, make_counters, reload_costs, start_accounting
 from antiphon.observe.counters import LimitCounters
 from antiphon.observe.recorder import UsageRecorder
@@ -165,7 +166,6 @@ async def open_setup(
         tracer = tracer or open_tracer(config.trace, ready.data, runtime, ready.redactor)
         _stop_later(opened, tracer)
         store = await _open_store(opened, store or ready.store)
-        in_process = _close_later(opened, EchoUpstream(runtime.sleep))
         http = _close_later(opened, HTTPUpstream(config.limits.body_bytes, runtime.epoch_s))
         models = _close_later(opened, DiscoveredModels(session, runtime.monotonic, emit))
         counters = _close_later(opened, make_counters(config, runtime, emit, shared_limits))
@@ -181,7 +181,7 @@ async def open_setup(
             redactor=ready.redactor,
             runtime=runtime,
             stages=[*ready.stages, *stages],
-            in_process=in_process,
+            in_process=_close_later(opened, EchoUpstream(runtime.sleep)),
             http=http,
             health=HealthRegistry(config.attempts, runtime.monotonic, sharing.send_health),
             rejected=RejectedParameters(sharing.send_parameter),
@@ -189,6 +189,7 @@ async def open_setup(
             sealer=ready.sealer,
             accounting=usage.accounting,
             worker=worker,
+            closing=_close_later(opened, ClosingConnections()),
         )
         resources = Resources(
             services, session, environment, counters, usage, models, sharing, spans

@@ -31,11 +31,14 @@ class RawTap:
         self._pieces: list[bytes] = []
         self.size = 0
         self.offsets: list[tuple[int, float]] = []
+        self.kept: list[int] = []
+        """How many reads there were at each `keep`."""
         self._kept = (0, 0)
 
     def keep(self) -> None:
         """Keep what has arrived so far, whatever `rewind` drops later."""
         self._kept = (len(self._pieces), self.size)
+        self.kept.append(len(self._pieces))
 
     def rewind(self) -> RecordedBytes:
         """Take out what has arrived since `keep`: the bytes of an attempt that failed."""

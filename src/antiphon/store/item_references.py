@@ -11,7 +11,7 @@ as it is. All referenced items together may not exceed `MAX_BYTES`, the size of 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -135,15 +135,31 @@ def read_reference_id(item: Mapping[str, Any]) -> str | None:
     return id if kind == "item_reference" and isinstance(id, str) else None
 
 
+def key_of_call(call_id: str) -> str:
+    """Return the key by which the index of items has a call: providers choose the ids of calls."""
+    return f"call:{call_id}"
+
+
 def locate_items(turn: Turn) -> dict[str, ItemLocation]:
-    """Return the location of each item of a turn by its id. References are not items."""
+    """Return the location of each item of a turn by its id. References are not items. Calls that
+    came with state of their provider are also located by `key_of_call`."""
     found: dict[str, ItemLocation] = {}
     for is_input, items in ((True, turn.input), (False, turn.output)):
         for index, item in enumerate(items):
             id = item.get("id")
             if isinstance(id, str) and read_reference_id(item) is None:
                 found[id] = ItemLocation(is_input, index)
-    return found
+    return {**_locate_calls(turn.output), **found}
+
+
+def _locate_calls(output: Sequence[Document]) -> dict[str, ItemLocation]:
+    if not any(item.get("encrypted_content") for item in output):
+        return {}
+    return {
+        key_of_call(item["call_id"]): ItemLocation(is_input=False, position=index)
+        for index, item in enumerate(output)
+        if isinstance(item.get("call_id"), str)
+    }
 
 
 class ItemCollector:
@@ -165,3 +181,19 @@ class ItemCollector:
         if self._bytes_left < 0:
             raise _references_too_large()
         self.items[id] = msgspec.json.decode(item)
+
+
+class OutputCollector:
+    """The output of stored turns by the calls in them, up to `MAX_BYTES`: what would exceed it is
+    left out, as if it were not stored."""
+
+    def __init__(self) -> None:
+        self.outputs: dict[str, list[Document]] = {}
+        self._bytes_left = MAX_BYTES
+
+    def add(self, body: bytes, call_ids: Iterable[str]) -> None:
+        if self._bytes_left < len(body):
+            return
+        self._bytes_left -= len(body)
+        output: list[Document] = [*map(msgspec.json.decode, decode_raw_items(body).output)]
+        self.outputs |= dict.fromkeys(call_ids, output)

@@ -73,5 +73,11 @@ class Store(Protocol):
         Output items are preferred to input items, newer turns to older ones.
         """
 
+    async def load_outputs(
+        self, call_ids: Collection[str], *, client: str = ""
+    ) -> dict[str, list[Document]]:
+        """Return the output of the newest turn with each of these calls, by call id. A turn without
+        state of its provider is not found, and unknown calls are left out."""
+
     async def close(self) -> None:
         """Finish pending writes, close files and end threads."""

@@ -55,10 +55,13 @@ async def run_thread(world: World, rng: random.Random, tenant: str, format: Form
             exchange.request.pop("stream_options", None)
         exchange.echoed = [*echoed]
         address = rng.choice(world.plan.addresses)
+        if "thread" in exchange.request:
+            world.history.count(f"thread of the server: {exchange.request['thread']['type']}")
         exchange = await send(world, rng, exchange, draw_behaviour(rng), address)
         if (exchange.response or {}).get("status") in ("completed", "incomplete"):
-            thread.take(exchange.reading)
-            if (message := thread.messages[-1:]) and message[0]["role"] == "assistant":
+            sent = len(thread.messages)
+            thread.take(exchange.request, exchange.reading)
+            if message := thread.messages[sent:]:
                 echoed.append(exchange.number)
                 turn = KeptTurn(
                     tenant,

@@ -19,10 +19,13 @@ _DELTAS = {
     "thinking": ("thinking_delta", "signature_delta"),
     "tool_use": ("input_json_delta",),
     "server_tool_use": ("input_json_delta",),
+    "mcp_tool_use": ("input_json_delta",),
     "compaction": ("compaction_delta",),
 }
 """The deltas of each kind of block; other blocks come whole."""
-_REASONS = ("end_turn", "tool_use", "max_tokens", "stop_sequence", "refusal")
+_CUT = ("max_tokens", "model_context_window_exceeded", "pause_turn", "compaction")
+"""Reasons of a message that its model has not finished."""
+_REASONS = ("end_turn", "tool_use", "stop_sequence", "refusal", *_CUT)
 _ENDED = ("end_turn", "tool_use", "stop_sequence")
 """Reasons of a message that its model has finished."""
 _COUNTS = (
@@ -52,6 +55,8 @@ class MessagesReader:
         self._open: int | None = None
         self._has_begun = False
         self._is_over = False
+        self._input = ""
+        """The arguments of a call to a server, as far as they have arrived."""
 
     def read(self, frames: list[bytes], *, is_complete: bool) -> Reading:
         """Read what has arrived; `is_complete`: the body has ended as it should."""
@@ -111,6 +116,7 @@ class MessagesReader:
         )
         self._open = event["index"]
         reading.blocks.append(block)
+        self._input = ""
         if block["type"] == "tool_use":
             reading.calls.append(ReadCall(block["id"], block["name"]))
 
@@ -135,6 +141,8 @@ class MessagesReader:
                 block["signature"] = signature
             case {"type": "input_json_delta", "partial_json": piece} if block["type"] == "tool_use":
                 reading.calls[-1].arguments += piece
+            case {"type": "input_json_delta", "partial_json": piece}:
+                self._input += piece
 
     def _close_block(self, event: Document) -> None:
         reading = self.reading
@@ -146,6 +154,8 @@ class MessagesReader:
             call.is_closed = True
             reading.malformed += [] if call.has_arguments else [call.arguments]
             block["input"] = parse_json(call.arguments)
+        if block["type"] == "mcp_tool_use":
+            block["input"] = parse_json(self._input)
 
     def _read_end(self, event: Document) -> None:
         reading = self.reading
@@ -177,7 +187,7 @@ def _read_head(reading: Reading, message: Document) -> None:
 def _read_reason(reading: Reading, end: Document) -> None:
     reading.reason = end["stop_reason"] or ""
     is_filtered = (end.get("stop_details") or {}).get("reason") == "content_filter"
-    reading.is_cut = reading.reason == "max_tokens" or is_filtered
+    reading.is_cut = reading.reason in _CUT or is_filtered
     reading.text += (end.get("stop_details") or {}).get("explanation") or ""  # of a refusal
 
 

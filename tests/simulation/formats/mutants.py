@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import antiphon.dialects.anthropic.errors as messages_errors_module
+import antiphon.dialects.anthropic.parse as messages_parse_module
 import antiphon.dialects.anthropic.render as messages_render_module
 import antiphon.dialects.anthropic.render_blocks as render_blocks_module
 import antiphon.dialects.anthropic.render_message as render_message_module
@@ -106,6 +107,16 @@ def _limit_is_another_type(original: Any) -> Any:
 def _fail_whole(_: Any) -> Any:
     """Respond with what there is of a response that has failed."""
     return lambda self, response: None
+
+
+def _forget_the_thread(_: Any) -> Any:
+    """Begin a thread where one is to be continued."""
+    return lambda thread: {"store": thread is not None}
+
+
+def _without_notes(original: Any) -> Any:
+    """Lose the messages of the system in a thread."""
+    return lambda messages: original([each for each in messages if each["role"] != "system"])
 
 
 # Both
@@ -288,6 +299,8 @@ FORMAT_MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "arguments of Messages are written anew", MessagesRenderer, "_render_arguments", _write_anew
     ),
+    Mutant("a thread is not continued", messages_parse_module, "_read_thread", _forget_the_thread),
+    Mutant("a system message is lost", messages_parse_module, "read_messages", _without_notes),
     Mutant("a limit is an overload", messages_errors_module, "_classify", _limit_is_overload),
     Mutant("a limit has another type", messages_errors_module, "_classify", _limit_is_another_type),
     Mutant("a failed message looks whole", MessagesClient, "failure", _fail_whole),

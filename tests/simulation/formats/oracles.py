@@ -12,7 +12,7 @@ import msgspec
 
 from tests.simulation.answers import FIRST_STATE, GENERATED_TOKENS, Content
 from tests.simulation.formats.reading import Document, Format, parse_json
-from tests.simulation.records import Exchange, UpstreamCall
+from tests.simulation.records import QUESTION, Exchange, UpstreamCall
 from tests.simulation.safety import Oracle, describe, is_refused_by_limit
 from tests.simulation.world import World
 from tests.support.reference_readers.table import OUTPUT_READERS
@@ -78,6 +78,8 @@ def content_is_the_providers(world: World) -> Iterator[str]:
         last = calls[-1]
         if exchange.format == "responses" or last.fault or exchange.outcome != "complete":
             continue
+        if exchange.mcp is not None:
+            continue  # it has several rounds
         if exchange.reading.status in ("completed", "incomplete"):
             yield from _compare(exchange, last)
 
@@ -165,6 +167,7 @@ _MESSAGES_TYPES = {
     404: ("not_found_error",),
     408: ("invalid_request_error",),
     413: ("request_too_large",),
+    424: ("invalid_request_error",),
     429: ("rate_limit_error",),
     500: ("api_error",),
     502: ("api_error",),
@@ -239,6 +242,28 @@ def final_errors_say_so(world: World) -> Iterator[str]:
             yield f"{describe(exchange)}: to be retried after {sorted(causes)}"
 
 
+# Threads
+
+_NOTE = re.compile(rb"Note nqx(\d+)x")
+
+
+def threads_are_whole(world: World) -> Iterator[str]:
+    """A provider gets every question of a thread, and every note of the system in it, whether the
+    client has sent them again or the store has kept them."""
+    exchanges, calls = world.history.exchanges, world.history.calls_of()
+    for exchange in others(world):
+        thread = [exchange, *(exchanges[number] for number in exchange.echoed)]
+        roots = (world.history.repeats.get(each.number, each.question) for each in thread[1:])
+        questions = {str(root).encode() for root in roots}
+        sent = msgspec.json.encode([each.request for each in thread])
+        notes = {*_NOTE.findall(sent)}
+        for call in calls.get(exchange.number, []):
+            if missing := questions - {number for number, _ in QUESTION.findall(call.body)}:
+                yield f"{describe(exchange)}: call {call.number} has no question {sorted(missing)}"
+            if missing := notes - {*_NOTE.findall(call.body)}:
+                yield f"{describe(exchange)}: call {call.number} has no note {sorted(missing)}"
+
+
 # State of providers
 
 _STATE = re.compile(rb"(anthropic|bedrock|router|responses)/(?:signed|sealed)\+(\d+)==")
@@ -280,9 +305,6 @@ def thoughts_are_signed(world: World) -> Iterator[str]:
             yield f"{describe(exchange)}: no signature for the state of call {last.number}"
 
 
-_REJECTIONS = ("invalid_request", "reasoning_rejected")
-
-
 def returned_state_arrives(world: World) -> Iterator[str]:
     """State reaches the provider that has issued it when its client goes on with the results of
     calls: a client of Messages has sent it back, for a client of Chat Completions it was kept."""
@@ -290,7 +312,7 @@ def returned_state_arrives(world: World) -> Iterator[str]:
     rejected = {
         entry.facts["request_id"]
         for _, entry in world.history.log
-        if entry.event == "attempt.failed" and entry.facts["code"] in _REJECTIONS
+        if entry.event == "attempt.failed" and entry.facts["code"] == "invalid_request"
     }
     for exchange in others(world):
         if exchange.request_id in rejected:
@@ -341,6 +363,7 @@ FORMATS: tuple[Oracle, ...] = (
     half_is_never_whole,
     errors_have_the_shape_of_their_format,
     final_errors_say_so,
+    threads_are_whole,
     state_returns_to_its_issuer,
     thoughts_are_signed,
     returned_state_arrives,

@@ -29,7 +29,15 @@ _SCHEMA = {
 }
 _FUNCTION, _CUSTOM = TOOLS
 _RESULT = "rain. "
+_SDK = "Anthropic/"
+_NOTE_RATE = 0.3
+_SERVER_RATE = 0.5
 THINKING: Document = {"type": "enabled", "budget_tokens": 2048}
+
+
+def write_note(question: str) -> str:
+    """A message of the system that stands in the middle of a thread."""
+    return f"Note n{question.split()[1].partition('-')[0]}x: be brief."
 
 
 class Thread(Protocol):
@@ -40,8 +48,8 @@ class Thread(Protocol):
     def ask(self, rng: random.Random, text: str) -> Document:
         """Make the next request: a question, or the results of the calls, with this text."""
 
-    def take(self, reading: Reading) -> None:
-        """Add a response, as the client sends it back."""
+    def take(self, request: Document, reading: Reading) -> None:
+        """Add the response to a request, as the client sends it back."""
 
 
 def draw_settings(rng: random.Random, options: Mapping[str, tuple[float, Any]]) -> Document:
@@ -51,21 +59,34 @@ def draw_settings(rng: random.Random, options: Mapping[str, tuple[float, Any]]) 
 
 class MessagesThread:
     """A thread of a client of Messages: it sends blocks back as they were, with arguments that it
-    has decoded and encoded again."""
+    has decoded and encoded again. An SDK may have the thread on the server, and sends what is
+    new."""
 
     def __init__(self, agent: str) -> None:
         self.messages: list[Document] = []
         self._agent = agent
         self._waiting: list[str] = []
         """The ids of calls that wait for their results."""
+        self._asked = 0
+        """The number of messages before the last request."""
+        self._kept = 0
+        """The number of messages that the server has."""
+        self._last_id = ""
+        """The message that a thread on the server ends with."""
 
     def ask(self, rng: random.Random, text: str) -> Document:
+        self._asked = len(self.messages)
+        own = random.Random(f"thread of {text}")
         results = [
             {"type": "tool_result", "tool_use_id": id, "content": _RESULT + text}
             for id in self._waiting
         ]
         content: Any = results or (text if rng.random() < 0.5 else [{"type": "text", "text": text}])
-        self.messages.append({"role": "user", "content": content})
+        question: list[Document] = [{"role": "user", "content": content}]
+        note: list[Document] = []
+        if self.messages and own.random() < _NOTE_RATE:
+            note = [{"role": "system", "content": write_note(text)}]
+        self.messages += [*question, *note] if results else [*note, *question]
         self._waiting = []
         system = [{"type": "text", "text": INSTRUCTIONS, "cache_control": {"type": "ephemeral"}}]
         thinking = rng.choice((THINKING, THINKING, {"type": "adaptive"}, {"type": "disabled"}))
@@ -79,9 +100,21 @@ class MessagesThread:
             "metadata": (0.3, {"user_id": session}),
         }
         settings = draw_settings(rng, options)
+        if self._last_id or (self._agent.startswith(_SDK) and own.random() < _SERVER_RATE):
+            return self._continue(settings)
         return {"max_tokens": 4096, "messages": [*self.messages], **settings}
 
-    def take(self, reading: Reading) -> None:
+    def _continue(self, settings: Document) -> Document:
+        """Continue the thread on the server, which has its system prompt and its tools; or begin
+        it there."""
+        request: Document = {"max_tokens": 4096, "messages": self.messages[self._kept :]}
+        if not self._last_id:
+            return {**request, **settings, "thread": {"type": "create"}}
+        more = {name: settings[name] for name in settings if name not in ("system", "tools")}
+        thread = {"type": "continue", "previous_message_id": f"msg_{self._last_id}"}
+        return {**request, **more, "thread": thread}
+
+    def take(self, request: Document, reading: Reading) -> None:
         closed = {call.id for call in reading.calls if call.is_closed}
         content = [
             block
@@ -89,10 +122,15 @@ class MessagesThread:
             if block["type"] != "tool_use" or block["id"] in closed
         ]
         if not content:
-            self.messages.pop()  # the client asks something else
+            del self.messages[self._asked :]  # the client asks something else, in a new thread
+            self._last_id = ""
+            self._kept = 0
             return
         self.messages.append({"role": "assistant", "content": content})
         self._waiting = [call.id for call in reading.calls if call.is_closed]
+        if "thread" in request:
+            self._last_id = reading.id
+            self._kept = len(self.messages)
 
 
 class ChatThread:
@@ -120,7 +158,7 @@ class ChatThread:
         settings = draw_settings(rng, options)
         return {"messages": [*system, *self.messages], **settings}
 
-    def take(self, reading: Reading) -> None:
+    def take(self, request: Document, reading: Reading) -> None:
         calls = reading.calls if reading.reason == "tool_calls" else []
         message: Document = {"role": "assistant", "content": reading.text or None}
         if calls:

@@ -25,7 +25,7 @@ async def run_background_client(world: World, rng: random.Random) -> None:
         await asyncio.sleep(rng.uniform(0.0, 10.0))
         response = await _begin(world, rng, tenant)
         if response is not None:
-            await _Follower(world, rng, response).run()
+            await follow(world, rng, response)
 
 
 async def _begin(world: World, rng: random.Random, tenant: str) -> BackgroundResponse | None:
@@ -39,6 +39,11 @@ async def _begin(world: World, rng: random.Random, tenant: str) -> BackgroundRes
     response = BackgroundResponse(response_id, exchange)
     world.lifecycle.background[response_id] = response
     return response
+
+
+async def follow(world: World, rng: random.Random, response: BackgroundResponse) -> None:
+    """Do with a response what its client may do with it."""
+    await _Follower(world, rng, response).run()
 
 
 class _Follower:

@@ -82,6 +82,13 @@ def _attach_nobody(_: Any) -> Any:
     return attach
 
 
+def _attach_streams_only(original: Any) -> Any:
+    async def attach(exchange: Any, request: Any) -> Any:
+        return await original(exchange, request) if request.stream else None
+
+    return attach
+
+
 def _keep_events(original: Any) -> Any:
     async def delete(self: SQLiteStore, response_id: str, **options: Any) -> Any:
         await self._access.write(lambda each: each.execute(_COPY_EVENTS, (response_id,)).rowcount)
@@ -195,6 +202,12 @@ LIFECYCLE_MUTANTS: tuple[Mutant, ...] = (
         "a retry joins the response of another client", create_module, "_make_key", _join_anybody
     ),
     Mutant("a retry makes a new response", create_module, "_attach", _attach_nobody),
+    Mutant(
+        "a retry without a stream makes a new response",
+        create_module,
+        "_attach",
+        _attach_streams_only,
+    ),
     Mutant("the window of a retry never ends", AttachTable, "_expire", do_nothing),
     Mutant("two processes claim a response", sqlite_runs_module, "_TAKE", _claim_for_nobody),
     Mutant("a keep-alive has a number", render_module, "encode_event", _next_number),

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from tests.simulation.lifecycle.records import BackgroundResponse, Retry, has_ended, read_log
 from tests.simulation.lifecycle.retries import NOTICED_S
 from tests.simulation.records import QUESTION, TERMINAL, Exchange
-from tests.simulation.safety import Oracle, describe
+from tests.simulation.safety import Oracle, describe, wants_round
 from tests.simulation.world import World
 
 _ITEM_DONE = "response.output_item.done"
@@ -90,6 +90,12 @@ def finished_items_stay(world: World) -> Iterator[str]:
                 yield f"{response.id}: {missing} are not in its output"
 
 
+def events_follow_their_log(world: World) -> Iterator[str]:
+    """The store never has to refuse events because they do not follow those that it has: only the
+    process that holds a run gets so far."""
+    yield from world.disk.disorders
+
+
 def background_is_hidden(world: World) -> Iterator[str]:
     """Another client finds nothing, and changes nothing."""
     for response in world.lifecycle.background.values():
@@ -150,6 +156,8 @@ def good_background_completes(world: World) -> Iterator[str]:
     for response in kept(world):
         last = calls.get(response.exchange.number, [])[-1:]
         if response.cancels or not last or last[0].fault:
+            continue
+        if wants_round(response.exchange, last[0]):
             continue
         stored = world.disk.read_response(response.id) or {}
         if stored.get("status") != last[0].status:
@@ -283,6 +291,7 @@ LIFECYCLE: tuple[Oracle, ...] = (
     accepted_is_retrievable,
     ended_never_changes,
     finished_items_stay,
+    events_follow_their_log,
     background_is_hidden,
     deleted_is_gone,
     cancel_ends,

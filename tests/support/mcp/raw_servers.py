@@ -115,10 +115,10 @@ def http(
     return ["\r\n".join([*lines, "", ""]).encode() + body]
 
 
-def result(request: Request, content: Any) -> list[bytes]:
+def result(request: Request, content: Any, **headers: str) -> list[bytes]:
     """The reply to a request of the protocol."""
     document = {"jsonrpc": "2.0", "id": request.message["id"], "result": content}
-    return http(200, json.dumps(document).encode())
+    return http(200, json.dumps(document).encode(), **headers)
 
 
 def session_of(

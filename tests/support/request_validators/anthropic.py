@@ -27,8 +27,8 @@ IMAGES = ("image/jpeg", "image/png", "image/gif", "image/webp")
 
 TOP = set(
     """
-    model max_tokens tools tool_choice thinking output_config temperature top_p top_k metadata
-    stop_sequences
+    model max_tokens tools tool_choice mcp_servers thinking output_config temperature top_p top_k
+    metadata stop_sequences
     service_tier stream cache_control system messages
     """.split()
 )
@@ -145,15 +145,17 @@ def _tool_problems(document: Body) -> Iterator[str]:
     tools = document.get("tools")
     called = any(b["type"] == "tool_use" for m in document["messages"] for b in m["content"])
     if not tools:
-        if called or tools is not None or "tool_choice" in document:
+        chosen = "tool_choice" in document and not document.get("mcp_servers")
+        if called or tools is not None or chosen:
             yield "calls or a choice, and no tools"
         return
     for tool in tools:
         if "input_schema" in tool:
             yield from declaration_problems(tool, "input_schema", tool["input_schema"])
-        elif not re.fullmatch("web_search_[0-9]{8}", tool.get("type", "")):
+        elif not re.fullmatch("web_search_[0-9]{8}|mcp_toolset", tool.get("type", "")):
             yield f"a bad tool {tool}"
-    names = [tool["name"] for tool in tools]
+    yield from _toolset_problems(document)
+    names = [tool["name"] for tool in tools if "name" in tool]
     if len(names) != len(set(names)):
         yield "two tools share a name"
     match document.get("tool_choice", {"type": "auto"}):
@@ -163,6 +165,15 @@ def _tool_problems(document: Body) -> Iterator[str]:
             pass
         case choice:
             yield f"bad tool choice {choice}"
+
+
+def _toolset_problems(document: Body) -> Iterator[str]:
+    """Every toolset names a server; if there are any, every server has one."""
+    toolsets = [tool for tool in document["tools"] if tool.get("type") == "mcp_toolset"]
+    named = sorted(tool["mcp_server_name"] for tool in toolsets)
+    servers = sorted(server["name"] for server in document.get("mcp_servers", ()))
+    if toolsets and named != servers:
+        yield f"toolsets of {named}, and servers {servers}"
 
 
 def _thinking_problems(document: Body, turns: list[Turn]) -> Iterator[str]:

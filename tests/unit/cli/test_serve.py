@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -146,3 +148,10 @@ def test_a_port_that_cannot_be_bound_is_one_line_with_advice(
     assert main(["serve", "--port", "80"]) == 1
     [line] = capsys.readouterr().err.splitlines()
     assert line.startswith(f"antiphon: {message}")
+
+
+def test_a_gateway_imports_no_library_that_it_may_never_need() -> None:
+    heavy = ("rich", "cryptography", "jsonschema_rs", "prompt_toolkit", "asyncpg")
+    code = f"import sys, antiphon.cli.serve; print([n for n in {heavy} if n in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"

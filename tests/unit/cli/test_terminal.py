@@ -6,7 +6,6 @@ import io
 
 import pytest
 from rich.console import Console
-from rich.table import Table
 
 from antiphon.cli.terminal import (
     escape_controls,
@@ -14,6 +13,7 @@ from antiphon.cli.terminal import (
     make_console,
     make_table,
     print_error,
+    print_result,
     write_json_lines,
 )
 
@@ -83,32 +83,8 @@ def test_an_escape_sequence_in_text_does_not_reach_the_terminal(
     assert "evil\\x1" in screen.getvalue()
 
 
-def wide_table() -> Table:
-    table = make_table(
-        "id", "name", "note", "size", optional=["name", "size"], wrapped=["note"], right=["size"]
-    )
-    table.add_row("req_0123456789", "a-long-model-name", "several words that may be wrapped", "7")
-    return table
-
-
-def draw(table: Table, width: int) -> str:
-    output = io.StringIO()
-    Console(file=output, width=width).print(table)
-    return output.getvalue()
-
-
-@pytest.mark.parametrize(
-    ("width", "columns"),
-    [(120, "id name note size"), (64, "id name note"), (45, "id note"), (41, "id note")],
-)
-def test_a_narrow_terminal_drops_columns_and_breaks_no_name(width: int, columns: str) -> None:
-    text = draw(wide_table(), width)
-    header = next(line for line in text.splitlines() if line.strip())
-    assert header.split() == columns.split()
-    assert "req_0123456789" in text
-    assert ("a-long-model-name" in text) is ("name" in columns)
-
-
-def test_only_text_has_several_lines() -> None:
-    assert "several words that may be wrapped" in draw(wide_table(), 120)
-    assert "several words" in draw(wide_table(), 45)
+def test_a_result_in_a_pipe_is_a_plain_line(capsys: pytest.CaptureFixture[str]) -> None:
+    print_result("evil\x1b[2J :key: [bold] " * 20, name="x")
+    out = capsys.readouterr().out
+    assert out.count("\n") == 1
+    assert out.startswith("evil\\x1b[2J :key: [bold] evil")

@@ -13,3 +13,8 @@ def test_an_error_is_classified_and_described() -> None:
         description = dialect.describe(fault, locale)
         assert description
         assert "sk-1" not in description
+
+
+def test_a_dialect_without_a_client_format_reads_the_same_for_every_client() -> None:
+    dialect = resolve("gemini")
+    assert dialect.for_client("messages") is dialect

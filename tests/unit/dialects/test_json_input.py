@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 import pytest
 
 from antiphon.core.deltas import Delta, Extra, Failure, Text
+from antiphon.dialects.anthropic.decode import decode as decode_anthropic
+from antiphon.dialects.bedrock.decode import decode as decode_bedrock
+from antiphon.dialects.chat.decode import decode as decode_chat
+from antiphon.dialects.cohere.decode import decode as decode_cohere
+from antiphon.dialects.gemini.decode import decode as decode_gemini
 from antiphon.dialects.json_input import (
     UNREADABLE,
     decode_body,
     decode_lenient,
     decode_unexpected,
     error_or_extra,
+    fail_unreadable,
     find_error,
     nonempty_string,
 )
+from antiphon.dialects.ollama.decode import decode as decode_ollama
+from antiphon.dialects.responses.decode import decode as decode_responses
 from antiphon.framing.sse import Frame
+from tests.support.tables import table
 
 decode = msgspec.json.Decoder().decode
 DEEP = b"[" * 100_000
@@ -108,3 +118,35 @@ def test_a_body_without_an_answer_is_a_failure() -> None:
     for body in (b"", b"<html>", b"upstream timed out", b"{}"):
         assert isinstance(decode_body(body, Echo())[0], Failure)
     assert fault_of(decode_body(b"upstream timed out", Echo())) == ("timeout", True)
+
+
+@table(
+    "decode",
+    [
+        decode_anthropic,
+        decode_bedrock,
+        decode_chat,
+        decode_cohere,
+        decode_gemini,
+        decode_ollama,
+        decode_responses,
+    ],
+)
+def test_words_in_a_damaged_response_are_not_taken_for_its_cause(
+    decode: Callable[[bytes], list[Delta]],
+) -> None:
+    words = b'{"thoughtSignature": "x", "encrypted_content": "y", "text": "rate limit, overloaded"'
+    for body in (words, b"\xff\x00" + words + b"}", b"data: " + words + b"\n\n"):
+        [failure] = decode(body)
+        assert isinstance(failure, Failure)
+        assert (failure.fault.code, failure.fault.retryable) == ("invalid_chunk", True)
+
+
+def test_an_unreadable_body_is_kept_for_the_log() -> None:
+    assert fail_unreadable(b'{"text": "cut').fault.original == '{"text": "cut'
+
+
+def test_a_document_of_another_shape_and_plain_text_are_searched_for_a_cause() -> None:
+    error = b'{"error": {"message": "overloaded"}}'
+    for body in (b"overloaded", error, b"data: " + error + b"\n\n"):
+        assert fail_unreadable(body).fault.type == "provider_overloaded"

@@ -56,6 +56,15 @@ def test_a_server_with_another_path_has_no_counter() -> None:
     assert AnthropicDialect(quirks).count_request(PLAN) is None
 
 
+def test_anthropic_counts_the_servers_of_the_client() -> None:
+    extra = {"format": "messages", "members": {"mcp_servers": [{"name": "sky"}], "other": 1}}
+    plan = msgspec.structs.replace(PLAN, parameters={"extra": extra})
+    outbound = AnthropicDialect().count_request(plan)
+    assert outbound is not None
+    body = msgspec.json.decode(outbound.body)
+    assert (body["mcp_servers"], "other" in body) == ([{"name": "sky"}], False)
+
+
 def test_gemini_counts_a_wrapped_request() -> None:
     path, body = request_of(counter_of("gemini"))
     assert path == "/models/maker.m:countTokens"

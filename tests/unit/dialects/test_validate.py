@@ -116,3 +116,30 @@ def test_integers_are_limited_to_those_that_every_client_can_represent() -> None
     assert read(2**53 - 1, "n") == 2**53 - 1
     with pytest.raises(InvalidRequest):
         read(2**53, "n")
+
+
+# --- misspelt fields ------------------------------------------------------------------------------
+
+
+def test_a_missing_field_is_found_among_the_unknown_ones() -> None:
+    read = validate.object_of({"name": validate.string}, {"note": validate.string})
+    with pytest.raises(InvalidRequest) as caught:
+        read({"note": "x", "nmae": "f"}, "tools[0]")
+    assert caught.value.message == (
+        "'tools[0].name' is required. 'nmae' is unknown here. Did you mean 'name'?"
+    )
+    for others in ({}, {"note": "x"}, {"title": "x"}):
+        with pytest.raises(InvalidRequest) as caught:
+            read(others, "tools[0]")
+        assert caught.value.message == "'tools[0].name' is required."
+
+
+def test_unknown_fields_are_counted_and_the_first_ones_compared() -> None:
+    known = frozenset({"input", "model"})
+    names = ["inptu", "x" * 100, "Model", "modle", *(f"other_{at}" for at in range(20))]
+    assert validate.describe_unknown(names, known) == {
+        "unknown": ("inptu", "x" * 64, *names[2:20]),
+        "unknown_more": 4,
+        "similar": {"inptu": "input", "Model": "model"},
+    }
+    assert validate.describe_unknown([], known) == {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+import msgspec
 import pytest
 
 from antiphon.core.deltas import ReasoningState
@@ -16,6 +17,7 @@ from antiphon.dialects.chat.client_call_ids import write_call_id
 from antiphon.engine.history import restore_call_states
 from antiphon.engine.turns import keep_call_states
 from antiphon.store.call_states import MAX_STATE_BYTES
+from antiphon.store.turn import Turn, encode_response
 from tests.support.stores import stores_in_memory
 
 pytestmark = pytest.mark.anyio
@@ -101,6 +103,39 @@ async def test_large_state_does_not_take_that_of_another_call_with_it() -> None:
     assert [*kept] == ["fc_1"]
 
 
+def continued(arguments: str = "{ }") -> Request:
+    """A request with a call of a response in another format."""
+    function = {"name": "f", "arguments": arguments}
+    call = {"id": "call_0", "type": "function", "function": function}
+    message = {"role": "assistant", "content": None, "tool_calls": [call]}
+    return CHAT.parse({"model": "m", "messages": [message]})
+
+
+async def test_a_call_of_a_stored_response_has_the_state_of_that_response() -> None:
+    made = response()
+    document = msgspec.to_builtins(made)
+    stored = Turn(
+        id=made.id,
+        created_at=0,
+        status="completed",
+        model="m",
+        provider="gemini",
+        client="me",
+        output=tuple(document["output"]),
+        encoded=encode_response(made),
+    )
+    async with stores_in_memory() as open_store:
+        store = await open_store()
+        await store.save(stored)
+        mine = await restore_call_states(continued(), store, SEALER, "me")
+        yours = await restore_call_states(continued(), store, SEALER, "you")
+        other = await restore_call_states(continued('{"x": 1}'), store, SEALER, "me")
+    assert mine.input[0]["encrypted_content"] == document["output"][0]["encrypted_content"]
+    assert mine.input[1:] == continued().input
+    assert yours == continued()
+    assert other == continued('{"x": 1}')
+
+
 async def test_a_store_that_is_closed_costs_the_state_and_not_the_request() -> None:
     async with stores_in_memory() as open_store:
         store = await open_store()
@@ -108,3 +143,4 @@ async def test_a_store_that_is_closed_costs_the_state_and_not_the_request() -> N
     assert lost is not None
     assert "the store cannot be written" in lost.message
     assert await restore_call_states(request(), store, SEALER, "me") == request()
+    assert await restore_call_states(continued(), store, SEALER, "me") == continued()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from antiphon.core.filters.gateway_call import GatewayCall
 from antiphon.core.mcp.server_calls import ListToolsCall, ToolCallRequest
 from antiphon.core.mcp.values import McpImage, McpProblem, McpResult, McpServer, McpToolList
 from antiphon.core.web_search.rules import SearchRules
 from antiphon.core.web_search.search_call import SearchCall
-from antiphon.engine.mcp_calls import McpCalls
+from antiphon.engine.mcp_calls import ClosingConnections, McpCalls
 from antiphon.engine.report import ServerCallReport
 from tests.support.mcp.value_servers import DOWN, ValueServers, weather_server
 
@@ -92,8 +94,37 @@ async def test_the_report_of_a_call_that_failed_has_the_type_of_its_error() -> N
     broken = McpProblem(type="mcp_protocol_error", message="no")
     servers.tools["sky", "weather"] = lambda _: McpResult(problem=broken)
     await calls.made.make(CALL)
-    assert [each.error for each in calls.reports] == [
-        "http_error",
-        "mcp_tool_execution_error",
-        "mcp_protocol_error",
+    assert [(each.error, each.reason) for each in calls.reports] == [
+        ("http_error", DOWN.message),
+        ("mcp_tool_execution_error", None),
+        ("mcp_protocol_error", "no"),
     ]
+
+
+async def test_the_report_of_a_call_has_no_words_of_the_server() -> None:
+    servers = weather_server()
+    said = McpProblem(type="mcp_protocol_error", message="canary", code=-32602, quotes=True)
+    servers.tools["sky", "weather"] = lambda _: McpResult(problem=said)
+    calls = Calls(servers)
+    await calls.made.make(CALL)
+    [report] = calls.reports
+    assert report.reason == "The server returned the error -32602 of the protocol."
+
+
+async def test_connections_are_closed_without_their_run_and_awaited_in_the_end() -> None:
+    closing = ClosingConnections()
+    replied = asyncio.Event()
+    closed: list[str] = []
+
+    async def close_slowly() -> None:
+        await replied.wait()
+        closed.append("slow")
+
+    closing.begin(close_slowly())
+    assert len(closing) == 1
+    ending = asyncio.ensure_future(closing.close())
+    await asyncio.sleep(0)
+    assert not ending.done()
+    replied.set()
+    await ending
+    assert (closed, len(closing)) == (["slow"], 0)

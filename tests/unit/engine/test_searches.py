@@ -66,6 +66,7 @@ async def test_after_the_end_no_search_is_begun() -> None:
 
 async def test_connections_are_closed_also_if_the_wait_for_their_calls_is_cancelled() -> None:
     released: list[str] = []
+    reported: list[Exception] = []
     begun = asyncio.Event()
     never = asyncio.Event()
 
@@ -80,10 +81,26 @@ async def test_connections_are_closed_also_if_the_wait_for_their_calls_is_cancel
     searches = GatewayCalls(search, release)
     waiting = asyncio.ensure_future(searches.outcome([call("a")]))
     await begun.wait()
-    releasing = asyncio.ensure_future(searches.release())
+    releasing = asyncio.ensure_future(searches.release(reported.append))
     await asyncio.sleep(0)
     releasing.cancel()
     await asyncio.wait({releasing})
     assert released == ["closed"]
     searches.close()
     assert await waiting == FAILED
+    assert reported == []
+
+
+async def test_a_connection_that_cannot_be_closed_is_reported() -> None:
+    reported: list[Exception] = []
+    broken = ValueError("broken")
+
+    async def release() -> None:
+        raise broken
+
+    searches = GatewayCalls(find_nothing, release)
+    before = searches.has_connections
+    await searches.outcome([call("a")])
+    assert (before, searches.has_connections) == (False, True)
+    await searches.release(reported.append)
+    assert reported == [broken]

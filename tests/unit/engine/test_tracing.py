@@ -252,6 +252,19 @@ def test_payloads_are_recorded_without_secrets(tmp_path: Path) -> None:
     assert (events[0]["type"], events[-1]["type"]) == ("response.created", "response.completed")
 
 
+def test_a_request_is_recorded_without_credentials_for_servers_that_the_provider_calls(
+    tmp_path: Path,
+) -> None:
+    recorder = Recorder(tmp_path, payloads=True)
+    body = b'{"mcp_servers":[{"name":"a","authorization_token":"canary"}]}'
+    sent = recorder.trace.record_outbound(Outbound(path="/", body=body))
+    finish_answer(recorder.trace)
+    recorder.trace.finish(RunEnd())
+    streams = {stream.kind: stream for stream in recorder.read().streams}
+    assert streams["outbound"].blob == b'{"mcp_servers":[{"name":"a"}]}'
+    assert sent.body == body
+
+
 def test_without_payloads_no_stream_is_recorded(tmp_path: Path) -> None:
     recorder = Recorder(tmp_path)
     feed_streams(recorder.trace)

@@ -270,6 +270,17 @@ async def test_an_error_body_has_a_limit(client: str) -> None:
         answer.close()
 
 
+async def test_a_body_that_has_arrived_as_a_whole_may_be_too_large(client: str) -> None:
+    async with (
+        upstream(send_json(200, {"text": "x" * 100})) as server,
+        http_upstream(client, max_body_bytes=99) as subject,
+    ):
+        answer = await subject.open(provider_at(server.url), OUTBOUND, "sk-key")
+        with pytest.raises(UpstreamError, match=r"\[limits\] body_bytes = 99"):
+            await answer.read()
+        answer.close()
+
+
 @pytest.mark.parametrize("compressed", [False, True], ids=["plain", "gzip"])
 async def test_a_whole_body_beyond_the_limit_is_too_large(client: str, compressed: bool) -> None:
     async def too_long(request: ReceivedRequest, connection: Connection) -> None:

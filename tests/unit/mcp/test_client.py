@@ -12,7 +12,8 @@ import pytest
 from antiphon.config import Config, McpConfig, McpServerConfig, parse_config
 from antiphon.core.mcp.values import McpServer
 from antiphon.errors import ConfigError
-from antiphon.mcp.client import McpClient, check_mcp, open_mcp
+from antiphon.mcp.client import McpClient
+from antiphon.mcp.open_client import check_mcp, open_mcp
 from tests.support.tables import table
 
 
@@ -71,7 +72,7 @@ import sys, time
 sys.modules["mcp"] = None
 from antiphon.config import parse_config
 from antiphon.errors import ConfigError
-from antiphon.mcp.client import open_mcp
+from antiphon.mcp.open_client import open_mcp
 config = parse_config('[mcp]\\nallow = ["https://a.example/"]', {}, name="a.toml")
 try:
     open_mcp(config, time.monotonic)
@@ -105,7 +106,7 @@ def test_the_package_is_imported_by_a_gateway_with_servers_before_its_first_requ
     program = f"""
 import sys, time
 from antiphon.config import parse_config
-from antiphon.mcp.client import open_mcp
+from antiphon.mcp.open_client import open_mcp
 open_mcp(parse_config({text!r}, {{}}, name="a.toml"), time.monotonic)
 print("mcp" in sys.modules)
 """
@@ -117,7 +118,7 @@ def test_certificates_that_cannot_be_loaded_are_not_a_fault_of_the_server() -> N
 import asyncio, time
 from antiphon.config import parse_config
 from antiphon.core.mcp.values import McpServer
-from antiphon.mcp.client import open_mcp
+from antiphon.mcp.open_client import open_mcp
 
 async def list_tools():
     config = parse_config('[mcp.servers.a]\\nurl = "https://127.0.0.1:1/"', {}, name="a.toml")

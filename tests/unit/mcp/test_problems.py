@@ -19,13 +19,14 @@ def test_an_error_of_the_protocol_keeps_its_code_and_its_text_is_bounded() -> No
     problem = protocol_problem("a", -32602, "x" * 1000, {})
     assert problem is not None
     assert problem.type == "mcp_protocol_error"
-    assert problem.code == -32602
+    assert (problem.code, problem.quotes) == (-32602, True)
     assert len(problem.message) < 600
 
 
 def test_a_message_of_the_client_package_is_not_one_of_the_server() -> None:
     assert protocol_problem("a", -32603, "Server returned an error response", {}) is None
     assert protocol_problem("a", -32700, "Failed to parse JSON response: canary", {}) is None
+    assert protocol_problem("a", -32600, "Unexpected content type: text/canary", {}) is None
 
 
 def test_a_credential_that_a_server_repeats_is_hidden() -> None:

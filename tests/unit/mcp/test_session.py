@@ -263,10 +263,19 @@ async def test_a_redirect_to_an_internal_address_is_not_followed() -> None:
             return http(307, location=secret.url)
 
         async with raw_server(reply) as server:
-            await list_problem(configure(server.url, connect_timeout_s=2))
+            listed = await list_problem(configure(server.url, connect_timeout_s=2))
         async with raw_server(session_of(reply)) as server:
-            await call_problem(configure(server.url))
+            called = await call_problem(configure(server.url))
         assert secret.requests == []
+    message = "MCP server 'tests' redirects to another URL, which is not called."
+    assert (listed.message, called.message) == (message, message)
+
+
+@pytest.mark.parametrize("location", ["http://[::1", "http://user@host/", "file:///etc/passwd"])
+async def test_a_redirect_that_is_not_a_plain_url_is_not_followed(location: str) -> None:
+    async with raw_server(lambda request: http(307, location=location)) as server:
+        problem = await list_problem(configure(server.url, connect_timeout_s=2))
+    assert problem.message == "MCP server 'tests' redirects to another URL, which is not called."
 
 
 async def test_a_redirect_within_the_origin_is_followed_for_a_trusted_server() -> None:

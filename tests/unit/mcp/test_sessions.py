@@ -11,7 +11,7 @@ import pytest
 from antiphon.core.mcp.values import McpImage, McpResult, McpServer
 from tests.support.mcp.sessions import SERVER, configure, open_sessions
 from tests.support.mcp.tools_server import PIXEL, ToolsServer, Transport, serve_tools
-from tests.support.waiting import LIMIT_S, let_others_read
+from tests.support.waiting import LIMIT_S, let_others_read, until
 
 KINDS = ["modern", "legacy", "json", "sse"]
 
@@ -136,6 +136,18 @@ async def test_a_lost_session_is_opened_once_more(is_lenient: bool) -> None:
             assert state.count("initialize") == 2
             state.lose_sessions()
             assert (await sessions.list_tools(SERVER)).problem is None
+
+
+async def test_a_lost_session_still_receives_the_results_of_its_other_calls(
+    legacy: ToolsServer,
+) -> None:
+    async with open_sessions(configure(legacy.url)) as sessions:
+        slow = asyncio.create_task(sessions.call(SERVER, "work", {"steps": 2, "pause_s": 0.4}))
+        await until(lambda: legacy.count("tools/call") == 1, "the first call")
+        legacy.lose_sessions()
+        assert (await sessions.call(SERVER, "greet", {"name": "B"})).text == "Hello B"
+        assert await slow == McpResult(text="2 steps")
+    assert {task.get_name() for task in asyncio.all_tasks()}.isdisjoint({"mcp session"})
 
 
 async def test_a_session_that_is_lost_again_at_once_is_a_problem(legacy: ToolsServer) -> None:

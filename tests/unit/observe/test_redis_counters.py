@@ -112,8 +112,9 @@ async def test_a_limit_is_one_for_all_processes(tmp_path: Path) -> None:
         await both[1].close()
 
 
-async def test_a_burst_waits_its_turn(tmp_path: Path) -> None:
-    limits = ClientLimitConfig(requests_per_minute=10)
+@pytest.mark.parametrize("name", ["requests_per_minute", "max_streams"])
+async def test_a_burst_waits_its_turn(tmp_path: Path, name: str) -> None:
+    limits = ClientLimitConfig(**{name: 10})
     async with redis_server(tmp_path) as server:
         both = [shared(server.url, Time(), timeout_s=0.25) for _ in range(2)]
         asked = (both[n % 2].acquire("me", f"r{n}", limits) for n in range(1000))

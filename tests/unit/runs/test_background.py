@@ -11,9 +11,10 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import pytest
 from msgspec.structs import replace
 
-from antiphon.config import BackgroundConfig, Config, StoreConfig
+from antiphon.config import BackgroundConfig, Config, McpConfig, StoreConfig
 from antiphon.core.plan.plan import Outbound
 from antiphon.dialects.client_dialect import EventBatch
 from antiphon.dialects.responses.parse import parse_request
@@ -51,6 +52,21 @@ def config_in(directory: Path, max_running: int = 1) -> Config:
 
 async def submit(opened: OpenApplication, **request: Any) -> str:
     return str(document_of(await opened.create(background=True, **request))["id"])
+
+
+async def submit_stream(opened: OpenApplication, **request: Any) -> list[dict[str, Any]]:
+    """Submit a response that is queued and streamed; returns the events that announce it."""
+    queued = await opened.create(background=True, stream=True, **request)
+    frames: list[bytes] = []
+
+    async def write(data: bytes) -> None:
+        frames.append(data)
+
+    assert not isinstance(queued.body, bytes)
+    reading = asyncio.ensure_future(queued.body.write_to(write))
+    await until(lambda: frames, "it is announced")
+    reading.cancel()
+    return events_of(b"".join(frames))
 
 
 async def status_of(opened: OpenApplication, response_id: str) -> str:
@@ -97,22 +113,48 @@ async def test_a_queued_response_that_cannot_be_generated_any_more_has_the_reaso
     assert found["error"] == {"code": "server_error", "message": message}
 
 
+@pytest.mark.parametrize(
+    "credential",
+    [{"authorization": "t-1"}, {"server_url": "https://sky.example/mcp?key=t-1"}],
+    ids=["authorization", "query"],
+)
+async def test_a_queued_response_whose_mcp_credentials_are_gone_says_what_to_do(
+    tmp_path: Path, credential: dict[str, str]
+) -> None:
+    mcp = McpConfig(allow=["https://sky.example/"])
+    config = replace(config_in(tmp_path), mcp=mcp)
+    sky = {"type": "mcp", "server_label": "sky", "server_url": "https://sky.example/mcp"}
+    async with open_application(config) as first:
+        use_upstream(first.engine, GatedUpstream())
+        await submit(first)
+        announced = await submit_stream(first, tools=[{**sky, **credential}])
+    async with open_application(config) as second:
+        await second.application.process.start()
+        path = f"/v1/responses/{announced[0]['response']['id']}?stream=true"
+        events = events_of(await read_stream(await second.request("GET", path)))
+    check(events)
+    assert [event["type"] for event in events] == [
+        "response.created",
+        "response.queued",
+        "response.in_progress",
+        "response.failed",
+    ]
+    message = events[-1]["response"]["error"]["message"]
+    assert "credentials for MCP servers ('sky'), which are never stored" in message
+    assert "Send the request again" in message
+    assert not any(b"t-1" in data for data in read_files(tmp_path))
+
+
+def read_files(directory: Path) -> list[bytes]:
+    return [path.read_bytes() for path in directory.iterdir()]
+
+
 async def test_the_log_of_a_queued_stream_goes_on_in_the_next_process(tmp_path: Path) -> None:
     config = config_in(tmp_path)
     async with open_application(config) as first:
         use_upstream(first.engine, GatedUpstream())
         await submit(first)
-        queued = await first.create(background=True, stream=True, input="two")
-        frames: list[bytes] = []
-
-        async def write(data: bytes) -> None:
-            frames.append(data)
-
-        assert not isinstance(queued.body, bytes)
-        reading = asyncio.ensure_future(queued.body.write_to(write))
-        await until(lambda: frames, "it is announced")
-        reading.cancel()
-    announced = events_of(b"".join(frames))
+        announced = await submit_stream(first, input="two")
     async with open_application(config) as second:
         await second.application.process.start()
         path = f"/v1/responses/{announced[0]['response']['id']}?stream=true"

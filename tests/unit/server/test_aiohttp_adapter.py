@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 
 import pytest
+from aiohttp import web
 
 from antiphon.config import Config
-from antiphon.server.aiohttp_adapter import AiohttpServer
+from antiphon.server.aiohttp_adapter import AiohttpServer, _EncodedResponse
 from antiphon.server.application import Application
 from antiphon.server.gateway import GatewayProcess
+from antiphon.server.http import HTTPResponse
 from antiphon.server.wiring import open_setup
 from tests.support.applications import GatedUpstream, echo_config, use_upstream
 from tests.support.client_answers import Answer
@@ -72,6 +75,97 @@ async def test_a_whole_response_has_its_length_and_a_stream_is_chunked(served: S
     assert whole.response["status"] == streamed.response["status"] == "completed"
     assert streamed.headers["transfer-encoding"] == "chunked"
     assert streamed.headers["x-accel-buffering"] == "no"
+
+
+@pytest.mark.parametrize("whole", [True, False], ids=["whole", "streamed"])
+async def test_an_encoded_response_has_the_bytes_of_one_of_aiohttp(whole: bool) -> None:
+    headers = {"content-type": "text/plain", "x-note": "ü", "date": "today", "server": "antiphon"}
+    body = b"Hello, world"
+
+    async def respond(request: web.BaseRequest) -> web.StreamResponse:
+        assert _EncodedResponse.can_send(HTTPResponse(200, dict(headers), body), request)
+        response: web.StreamResponse
+        if request.path == "/ours":
+            response = _EncodedResponse(dict(headers), body if whole else None)
+        elif whole:
+            response = web.Response(headers=headers, body=body)
+        else:
+            response = web.StreamResponse(headers=headers)
+        if not whole:
+            writer = await response.prepare(request)
+            assert writer is not None
+            await writer.write(body[:5])
+            await writer.write(body[5:])
+            await response.write_eof()
+        return response
+
+    async with answering(respond) as port:
+        ours, theirs = [await exchange_twice(port, path) for path in (b"/ours", b"/theirs")]
+    assert ours == theirs
+    assert ours.count(b"HTTP/1.1 200 OK") == 2
+
+
+@pytest.mark.parametrize(
+    "start",
+    [b"HEAD / HTTP/1.1", b"GET / HTTP/1.0", b"GET / HTTP/1.1\r\nconnection: close"],
+    ids=["HEAD", "HTTP/1.0", "close"],
+)
+async def test_a_head_that_depends_on_the_request_is_left_to_aiohttp(start: bytes) -> None:
+    found: list[bool] = []
+
+    async def respond(request: web.BaseRequest) -> web.StreamResponse:
+        response = HTTPResponse(200, {"content-type": "text/plain"}, b"Hello")
+        found.append(_EncodedResponse.can_send(response, request))
+        return web.Response(body=b"Hello")
+
+    async with answering(respond) as port, open_stream(port) as client:
+        client.write(start + b"\r\nhost: localhost\r\n\r\n")
+        await client.head()
+    assert found == [False]
+
+
+@asynccontextmanager
+async def answering(
+    respond: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]],
+) -> AsyncIterator[int]:
+    """Serve requests with a function; yields the port."""
+    runner = web.ServerRunner(web.Server(respond))
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    try:
+        yield runner.addresses[0][1]
+    finally:
+        await runner.cleanup()
+
+
+async def exchange_twice(port: int, path: bytes) -> bytes:
+    """Send a request twice on one connection; return all bytes that come back."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(b"GET %b HTTP/1.1\r\nhost: localhost\r\n\r\n" % path * 2)
+    received = b""
+    while received.count(b"world") < 2 or not received.endswith((b"world", b"0\r\n\r\n")):
+        piece = await reader.read(65536)
+        assert piece, f"the connection was closed after {received!r}"
+        received += piece
+    writer.close()
+    return received
+
+
+@pytest.mark.parametrize("config", [echo_config(commit_after_s=0.01)])
+async def test_a_large_event_is_sent_in_pieces_of_the_write_buffer(served: Served) -> None:
+    """Else a client that stops reading would have a second copy of the whole event in memory."""
+    text = ("word" * 1000 + " ") * 50
+    body = json.dumps({"model": "echo/echo", "input": text, "stream": True}).encode()
+    reader, writer = await asyncio.open_connection("127.0.0.1", served.server.port)
+    writer.write(head_for(body) + body)
+    await reader.readuntil(b"\r\n\r\n")
+    pieces: list[bytes] = []
+    while size := int(await reader.readline(), 16):
+        pieces.append((await reader.readexactly(size + 2))[:-2])
+    writer.close()
+    assert max(map(len, pieces[1:])) == 64 * 1024
+    last = b"".join(pieces).split(b"event: response.completed\ndata: ")[1].split(b"\n")[0]
+    assert text.strip() in json.loads(last)["response"]["output_text"]
 
 
 async def test_a_body_beyond_the_limit_is_a_413_packed_or_not(served: Served) -> None:

@@ -109,6 +109,10 @@ LINES = [
         f"attempt     alice  {SERVED}  attempt 1  rate_limit: slow\\x1b[2J down  …f4668778",
     ),
     (
+        Entry("mcp.call_failed", "warning", {**RUN, "server": "sky", "tool": "\x1b[2J", **WHY}),
+        f"mcp call    alice  {SERVED}  sky/\\x1b[2J  rate_limit: slow\\x1b[2J down  …f4668778",
+    ),
+    (
         Entry("response.cancelled", "info", {**RUN, "duration_ms": 2000.0}),
         f"cancelled   alice  {SERVED}  the client disconnected after 2.0 s  …f4668778",
     ),

@@ -36,6 +36,7 @@ def test_a_rewind_drops_a_retried_attempt_but_not_an_earlier_round() -> None:
     tap.feed(b", round 2")
     assert (tap.blob, tap.size) == (b"round 1, round 2", 16)
     assert tap.offsets == [(0, 2.0), (7, 4.0)]
+    assert tap.kept == [1]
 
 
 def test_the_outcome_is_the_finished_response_and_the_number_of_events() -> None:

@@ -204,7 +204,7 @@ def run_tail(args: argparse.Namespace) -> int:
 def run_replay(args: argparse.Namespace) -> int:
     detail = _find_request(_find_trace_file(args), args.id)
     asked = _find_whole_request(detail)
-    said = _find_stream(detail, "raw")
+    said = _find_said(detail)
     from antiphon.cli.trace.replay import replay_request  # imports the dialects
 
     return replay_request(args, detail, asked, said)
@@ -317,6 +317,13 @@ def _read_stream(detail: TraceDetail, kind: str) -> bytes:
     if recorded and all(stream.attempt for stream in recorded):
         return b"\n".join(stream.blob for stream in recorded)
     return _find_stream(detail, kind).blob
+
+
+def _find_said(detail: TraceDetail) -> TraceStream:
+    """Find what the provider sent; nothing, if the response ended with its MCP servers."""
+    if detail.server_calls and all(stream.kind != "raw" for stream in detail.streams):
+        return TraceStream(request_id=detail.server_calls[0].request_id, kind="raw")
+    return _find_stream(detail, "raw")
 
 
 def _find_stream(detail: TraceDetail, kind: str) -> TraceStream:

@@ -3,7 +3,8 @@
 What the provider said is translated again, with its dialect, for the request and the software of
 the client. The trace also has what the client received: where both differ, that is shown, and the
 difference is named. A replay knows the bytes of the provider alone: not how a connection broke, and
-not what the gateway did between several requests.
+not what the gateway did between several requests. MCP servers are not called: the recorded items
+have what they returned.
 """
 
 from __future__ import annotations
@@ -42,14 +43,16 @@ def replay_request(
     args: argparse.Namespace, detail: TraceDetail, asked: TraceStream, said: TraceStream
 ) -> int:
     """Write the events that the client received, and say how far they can be made again."""
+    received = _read_received(detail)
     try:
-        made = _translate(args, detail, asked, said)
+        made = _translate(args, detail, asked, said, received)
     except InvalidRequest as error:
         made = []
         _note(f"the request cannot be planned now: {error.message}")
-    received = _read_received(detail)
     if received is None:
-        if detail.finish is not None:
+        if detail.server_calls:
+            _note(_SERVERS_UNKNOWN)
+        elif detail.finish is not None:
             _note("what the client received is not in the trace: these events are made again")
         write_events(made)
         return 0
@@ -60,6 +63,10 @@ def replay_request(
     return 0
 
 
+_SERVERS_UNKNOWN = (
+    "the gateway called MCP servers for this response, and what they returned is not in the trace:"
+    " these events are not those that the client received"
+)
 _NOT_KNOWN = (
     "A replay does not know how a connection broke, nor what followed the first request of a"
     " response that took several."
@@ -67,7 +74,11 @@ _NOT_KNOWN = (
 
 
 def _translate(
-    args: argparse.Namespace, detail: TraceDetail, asked: TraceStream, said: TraceStream
+    args: argparse.Namespace,
+    detail: TraceDetail,
+    asked: TraceStream,
+    said: TraceStream,
+    received: Sequence[Document] | None,
 ) -> list[Document]:
     finish = detail.finish
     request = detail.request
@@ -78,7 +89,15 @@ def _translate(
         capabilities=_find_capabilities(args, finish),
         client=resolve_profile("", request.software if request else "", {}).name,
         format=cast(Format, (request and request.format) or "responses"),
+        output=_read_output(received),
+        rounds=[said.offsets[chunk][0] for chunk in said.rounds if chunk < len(said.offsets)],
     )
+
+
+def _read_output(received: Sequence[Document] | None) -> Sequence[Document]:
+    """Read the items of the response that the client received."""
+    response = received[-1].get("response") if received else None
+    return [] if response is None else response["output"]
 
 
 def _find_capabilities(args: argparse.Namespace, finish: TraceFinish | None) -> Capabilities | None:

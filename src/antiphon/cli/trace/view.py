@@ -16,6 +16,7 @@ from antiphon.cli.usage_view import format_dollars
 from antiphon.observe.result import Result, ToolCall, read_result
 from antiphon.observe.verdict import Verdict, explain
 from antiphon.server.log_output import shorten_id
+from antiphon.stages.printable import printable
 from antiphon.store.trace.reader import TraceDetail, TraceSummary
 from antiphon.store.trace.rows import TraceAttempt, TraceFinish, TraceUsage
 
@@ -129,7 +130,7 @@ def make_detail_page(detail: TraceDetail) -> RenderableType:
         *_make_section("result", _format_result(result)),
         *_make_section("not tried", _format_skipped(detail)),
         *_make_section("attempts", _format_attempts(detail)),
-        *_make_section("MCP servers", _format_server_calls(detail)),
+        *_make_section("MCP servers", _format_server_calls(detail, result)),
         *_make_section("diagnostics", _format_diagnostics(detail)),
         *_make_section("errors", _format_errors(detail)),
         *_make_section("streams", _format_streams(detail)),
@@ -241,6 +242,8 @@ def find_texts(items: Sequence[Any]) -> Iterator[str]:
 
 
 def shorten_text(text: str) -> str:
+    """The beginning of a text, without control characters: a line of it is as wide as it looks."""
+    text = printable(text, keep="\n")
     more = len(text) - _SHOWN_TEXT
     return f"{text[:_SHOWN_TEXT]}… ({more:,} more characters)" if more > 0 else text
 
@@ -263,14 +266,20 @@ def _format_skipped(detail: TraceDetail) -> Iterator[RenderableType]:
         yield _indent(Text.assemble(f"{each.provider}/{each.model}  ", (each.reason, "yellow")))
 
 
-def _format_server_calls(detail: TraceDetail) -> Iterator[RenderableType]:
+def _format_server_calls(detail: TraceDetail, result: Result | None) -> Iterator[RenderableType]:
+    """The calls of servers; with their arguments, if the trace keeps payloads."""
+    items = () if result is None else result.items
+    arguments = {item.get("id"): str(item.get("arguments") or "") for item in items}
     for each in detail.server_calls:
         name = f"{each.server}/{each.tool}" if each.tool else f"{each.server}  list of tools"
         size = f"{each.result_bytes:,} {'bytes' if each.tool else 'tools'}"
         line = Text.assemble(
             f"{escape_controls(name)}  {size} after {_format_duration(each.duration_ms)}  ",
             (each.error or "", "red"),
+            (f"  {escape_controls(each.reason)}" if each.reason else "", "dim"),
         )
+        if given := arguments.get(each.item_id):
+            line.append(f"\n{shorten_text(given)}", "dim")
         yield _indent(line)
 
 

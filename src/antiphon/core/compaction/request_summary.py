@@ -85,6 +85,7 @@ def request_summary(request: Request, history: Sequence[Document]) -> tuple[Requ
         is_large=request.is_large,
         unknown=request.unknown,
         unknown_more=request.unknown_more,
+        similar=request.similar,
         model=request.model,
         input=(*earlier, *_PROMPT_ITEMS),
         instructions=request.instructions,

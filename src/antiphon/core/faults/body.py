@@ -138,7 +138,7 @@ class ErrorReading(Struct):
 
 def read_body(body: bytes) -> ErrorReading:
     """Read the error in the body of an HTTP answer."""
-    text = body.decode("utf-8-sig", "replace").strip()
+    text = _decode_text(body)
     document = _parse_json(text)
     if isinstance(document, Mapping | list):
         return read_document(document)
@@ -146,6 +146,15 @@ def read_body(body: bytes) -> ErrorReading:
     if text and not text.startswith("<"):  # an HTML page is not an error text
         reading.texts.append(text[:TEXT_LIMIT])
     return reading
+
+
+def holds_document(body: bytes) -> bool:
+    """Whether `read_body` finds an object or an array in a body, and does not take it for text."""
+    return isinstance(_parse_json(_decode_text(body)), Mapping | list)
+
+
+def _decode_text(body: bytes) -> str:
+    return body.decode("utf-8-sig", "replace").strip()
 
 
 def read_document(document: object) -> ErrorReading:

@@ -3,8 +3,8 @@
 A *round* is one request to the provider and its output; most responses take one. A filter takes
 deltas and gives deltas, over all rounds of one response. When a round is over, a filter may want a
 further one: the response then goes on, with the filter's steps added to the history. `Start`,
-`Usage`, `ServiceTier` and `Extra` bypass the filters: they say who answers and what it costs, and
-have no position among the output items.
+`Usage`, `ServiceTier`, `ResponseMembers` and `Extra` bypass the filters: they say who answers and
+what it costs, and have no position among the output items.
 """
 
 from __future__ import annotations
@@ -15,13 +15,21 @@ from typing import ClassVar
 
 from msgspec import Struct
 
-from antiphon.core.deltas import Delta, Extra, Finish, ServiceTier, Start, Usage
+from antiphon.core.deltas import (
+    Delta,
+    Extra,
+    Finish,
+    ResponseMembers,
+    ServiceTier,
+    Start,
+    Usage,
+)
 from antiphon.core.diagnostic import Code, Diagnostic, degraded
 from antiphon.core.history.steps import Step
 from antiphon.core.stream.finish import map_finish_reason
 from antiphon.core.tools.declaration import ToolChoice
 
-BYPASS = frozenset({Start, Usage, ServiceTier, Extra})
+BYPASS = frozenset({Start, Usage, ServiceTier, ResponseMembers, Extra})
 """Deltas that pass no filter: who answers, what it costs, and notes for the trace."""
 
 

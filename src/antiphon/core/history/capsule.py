@@ -20,15 +20,16 @@ import hashlib
 import zlib
 from collections.abc import Callable, Sequence
 from enum import StrEnum
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
-from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from msgspec import Struct
 
 from antiphon.core.deltas import ReasoningState
 from antiphon.core.stream.compaction_item import COMPACTION
+
+if TYPE_CHECKING:  # imported with the first capsule: 6 MB that most gateways never need
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 _PREFIX = "ap2."
 _PREFIX_WITHOUT_OWNER = "ap1."
@@ -74,7 +75,8 @@ class Sealer:
         ttl_s: int | None = None,
     ) -> None:
         derived = [hashlib.sha256(b"antiphon capsule\0" + key.encode()).digest() for key in keys]
-        self._ciphers = {_key_id(key): AESGCM(key) for key in derived}
+        self._keys = {_key_id(key): key for key in derived}
+        self._ciphers: dict[bytes, AESGCM] = {}
         self._current = _key_id(derived[0])
         self._new_nonce = new_nonce
         self._now = now
@@ -89,7 +91,7 @@ class Sealer:
         )
         nonce = self._new_nonce(_NONCE_BYTES)
         packed = zlib.compress(_encode(capsule))
-        sealed = self._ciphers[self._current].encrypt(nonce, packed, _authenticated(owner))
+        sealed = self._cipher(self._current).encrypt(nonce, packed, _authenticated(owner))
         return _PREFIX + base64.urlsafe_b64encode(self._current + nonce + sealed).decode()
 
     def open(self, owner: str, text: str) -> Opened:
@@ -104,12 +106,21 @@ class Sealer:
             data = base64.b64decode(text[len(_PREFIX) :].encode(), altchars=b"-_", validate=True)
         except (binascii.Error, UnicodeEncodeError):
             return Unopened.TAMPERED
-        cipher = self._ciphers.get(data[:_KEY_ID_BYTES])
-        if cipher is None:
+        key_id = data[:_KEY_ID_BYTES]
+        if key_id not in self._keys:
             return Unopened.UNKNOWN_KEY
-        return self._decrypt(cipher, data[_KEY_ID_BYTES:], authenticated)
+        return self._decrypt(self._cipher(key_id), data[_KEY_ID_BYTES:], authenticated)
+
+    def _cipher(self, key_id: bytes) -> AESGCM:
+        if key_id not in self._ciphers:
+            from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+            self._ciphers[key_id] = AESGCM(self._keys[key_id])
+        return self._ciphers[key_id]
 
     def _decrypt(self, cipher: AESGCM, data: bytes, authenticated: bytes) -> Opened:
+        from cryptography.exceptions import InvalidTag
+
         try:
             nonce = data[:_NONCE_BYTES]
             sealed = data[_NONCE_BYTES:]

@@ -60,8 +60,29 @@ def mappings(value: Any) -> list[Item]:
     return [each for each in value if isinstance(each, Mapping)] if isinstance(value, list) else []
 
 
+def strings(value: Any) -> list[str]:
+    return [each for each in value if isinstance(each, str)] if isinstance(value, list) else []
+
+
 def json_text(value: Any) -> str:
     return msgspec.json.encode(value).decode()
+
+
+def read_plain_parts(content: Any) -> tuple[TextPart, ...]:
+    """Return content that is nothing but text; empty if it is more than that, or less."""
+    if type(content) is str:
+        return (TextPart(content),) if content else ()
+    if type(content) is not list:
+        return ()
+    parts: list[TextPart] = []
+    for value in content:
+        if type(value) is not dict or value.keys() != _TEXT_MEMBERS:
+            return ()
+        text = value["text"]
+        if value["type"] not in _TEXT_TYPES or type(text) is not str or not text:
+            return ()
+        parts.append(TextPart(text))
+    return tuple(parts)
 
 
 class ItemDiagnostics:

@@ -24,6 +24,7 @@ from antiphon.core.history.content import (
     Item,
     mapping,
     mappings,
+    read_plain_parts,
     string,
 )
 from antiphon.core.history.media import MediaSupport
@@ -53,6 +54,10 @@ _ROLES: Mapping[object, Role] = {
     "user": "user",
     "assistant": "assistant",
 }
+
+
+_PLAIN_ROLES = tuple(_ROLES.values())
+_PLAIN_MEMBERS = frozenset({"type", "role", "content", "id", "status"})
 
 
 class OpenedCompaction(dict[str, Any]):
@@ -98,13 +103,36 @@ def read_items(
             tool_item.join_calls(steps, found)
             continue
         steps.extend(found)
-        joins = kind == "mcp_call" and support.approvals is not None
+        joins = support.approvals is not None and _ends_server_call(kind, item)
     return tuple(steps), tuple(reader.diagnostics.found)
+
+
+def _ends_server_call(kind: str, item: Item) -> bool:
+    """Whether an item is a call of an MCP server with its result, or a block with the result."""
+    if kind == "client_block":
+        return mapping(item.get("instead")).get("type") == "function_call_output"
+    return kind == "mcp_call"
 
 
 def has_only_messages(items: Iterable[Mapping[str, Any]]) -> bool:
     """Whether all items are messages: no calls, reasoning, references or added tools."""
     return all(item.get("type") in _MESSAGE_TYPES and "role" in item for item in items)
+
+
+def read_plain_messages(items: Iterable[Item]) -> tuple[MessageStep, ...] | None:
+    """Return the steps of items that are nothing but messages of text, as those of most requests;
+    None if one is more than that. `read_items` would return the same, and report nothing: texts
+    are the same for every model."""
+    steps: list[MessageStep] = []
+    for item in items:
+        role = item.get("role")
+        if item.get("type") not in _MESSAGE_TYPES or role not in _PLAIN_ROLES:
+            return None
+        parts = read_plain_parts(item.get("content"))
+        if not parts or not item.keys() <= _PLAIN_MEMBERS:
+            return None
+        steps.append(MessageStep(role, parts))
+    return tuple(steps)
 
 
 def image_urls(items: Sequence[Item]) -> list[str]:
@@ -299,6 +327,7 @@ def _read_compaction(item: Item, reader: ContentReader) -> Steps:
 _INSTEAD: Mapping[str, ItemReader] = {
     "function_call": tool_item.function_call,
     "function_call_output": tool_item.output,
+    "mcp_list_tools": _read_tool_list,
 }
 _ITEMS: Mapping[str, ItemReader] = {
     "message": _read_message,

@@ -24,20 +24,14 @@ from antiphon.core.filters.call_watcher import CallWatcher, PartialCall
 from antiphon.core.filters.filter import DeltaFilter, FinishReason, FollowUp, RoundEnd, RoundWish
 from antiphon.core.filters.gateway_call import CallWish
 from antiphon.core.history.content import json_text
-from antiphon.core.history.steps import (
-    ImagePart,
-    MessageStep,
-    Step,
-    TextPart,
-    ToolCallStep,
-    ToolResultStep,
-)
+from antiphon.core.history.steps import Step, TextPart, ToolCallStep, ToolResultStep
 from antiphon.core.mcp.items import approval_request_item, failed_result
 from antiphon.core.mcp.server_calls import (
     UNREADABLE,
     ToolCallRequest,
     note_result,
     parse_arguments,
+    show_images,
 )
 from antiphon.core.mcp.toolset import MCP, McpOffer, McpPlan
 from antiphon.core.mcp.values import McpResult
@@ -205,7 +199,7 @@ class McpFilter(DeltaFilter):
         call = calls[0]
         self.diagnostics = (*self.diagnostics, *note_result(call, result))
         if self._plan.takes_images and result.images:
-            exchange.steps.append(_show_images(call, result))
+            exchange.steps.append(show_images(call, result))
         return self._call_or_go_on(exchange, call.end(result), calls[1:])
 
     def _next_choice(self) -> ToolChoice | None:
@@ -266,9 +260,3 @@ def _answer(begun: _BegunCall, new_id: str, text: str) -> list[Step]:
         ToolCallStep(call_id, name, arguments),
         ToolResultStep(call_id, (TextPart(text),), name),
     ]
-
-
-def _show_images(call: ToolCallRequest, result: McpResult) -> Step:
-    """The images of a result, as the user's: few providers take images in results of calls."""
-    images = (ImagePart(f"data:{each.media_type};base64,{each.data}") for each in result.images)
-    return MessageStep("user", (TextPart(f"[images in the result of {call.tool}]"), *images))

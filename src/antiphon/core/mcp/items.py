@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from antiphon.core.history.content import mapping, mappings, string
 from antiphon.core.items import Document
-from antiphon.core.mcp.toolset import is_read_only
+from antiphon.core.mcp.toolset import is_read_only, read_tools
 from antiphon.core.mcp.values import McpProblem, McpResult, McpTool, McpToolList
 
 LIST = "mcp_list_tools"
@@ -34,26 +33,11 @@ def _tool_document(tool: McpTool) -> Document:
     }
 
 
-def read_tool(document: Mapping[str, Any]) -> McpTool | None:
-    """Read a tool of a list in the history; None: it has no name."""
-    name = string(document.get("name"))
-    if not name:
-        return None
-    annotations = document.get("annotations")
-    return McpTool(
-        name=name,
-        description=string(document.get("description")) or "",
-        input_schema=mapping(document.get("input_schema")),
-        annotations=annotations if isinstance(annotations, Mapping) else None,
-    )
-
-
 def read_list(item: Mapping[str, Any]) -> tuple[McpTool, ...] | None:
     """Read a list in the history; None: it failed."""
     if item.get("error"):
         return None
-    tools = map(read_tool, mappings(item.get("tools")))
-    return tuple(tool for tool in tools if tool is not None)
+    return read_tools(item.get("tools"))
 
 
 def call_item(

@@ -3,7 +3,8 @@
 1. Servers whose tools the thread does not list are asked for them, all at the same time. Without
    the tools of a server the response fails: the model would do something else than requested.
 2. Then the calls are made that the client has approved.
-3. The first request to the provider has the outcome: its plan is made again, with these items.
+3. The first request to the provider has the outcome: its plan is made again, with these items, and
+   with the images of results if the model takes images.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from antiphon.core.deltas import Delta, Failure
 from antiphon.core.faults.fault import mcp_fault
 from antiphon.core.filters.filter import DeltaFilter, FollowUp, RoundEnd, RoundWish
 from antiphon.core.filters.gateway_call import CallWish
+from antiphon.core.history.steps import Step
 from antiphon.core.mcp.items import failed_result
 from antiphon.core.mcp.server_calls import (
     UNREADABLE,
@@ -24,6 +26,7 @@ from antiphon.core.mcp.server_calls import (
     note_left_out,
     note_result,
     parse_arguments,
+    show_images,
 )
 from antiphon.core.mcp.toolset import ApprovedCall, McpPlan, McpToolset
 from antiphon.core.mcp.values import McpResult, McpToolList
@@ -42,6 +45,8 @@ class McpOpening(DeltaFilter):
         self._tools = dict(plan.listed)
         self._new_id = new_id
         self._numbers = count(-1, -1)
+        self._images: list[Step] = []
+        """What the model gets of results beside the items."""
 
     def open(self) -> RoundEnd:
         return self._list_or_call([], tuple(map(self._prepare_list, self._plan.unlisted)))
@@ -103,8 +108,10 @@ class McpOpening(DeltaFilter):
     def _call_or_go_on(self, deltas: list[Delta], calls: tuple[ToolCallRequest, ...]) -> RoundEnd:
         if calls:
             return RoundEnd(deltas, CallWish(calls, partial(self._settle_call, calls)))
-        return RoundEnd(deltas, RoundWish(FollowUp(steps=()), is_required=True))
+        return RoundEnd(deltas, RoundWish(FollowUp(steps=tuple(self._images)), is_required=True))
 
     def _settle_call(self, calls: tuple[ToolCallRequest, ...], result: McpResult) -> RoundEnd:
         self.diagnostics = (*self.diagnostics, *note_result(calls[0], result))
+        if result.images:
+            self._images.append(show_images(calls[0], result))
         return self._call_or_go_on(calls[0].end(result), calls[1:])

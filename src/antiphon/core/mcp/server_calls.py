@@ -10,6 +10,7 @@ import msgspec
 from antiphon.core.deltas import Delta, RawItem, RawItemEvent, RawItemStarted
 from antiphon.core.diagnostic import Code, Diagnostic, degraded, ignored
 from antiphon.core.filters.gateway_call import GatewayCall
+from antiphon.core.history.steps import ImagePart, MessageStep, Step, TextPart
 from antiphon.core.items import Document
 from antiphon.core.mcp.items import CALL, LIST, call_item, failed_result, list_item
 from antiphon.core.mcp.values import McpProblem, McpResult, McpServer, McpToolList
@@ -120,6 +121,12 @@ def note_result(call: ToolCallRequest, result: McpResult) -> list[Diagnostic]:
         f" the gateway ([mcp]); {result.left_out} of it were left out."
     )
     return [degraded(Code.MCP_RESULT_CUT, "tools", message, "mcp")]
+
+
+def show_images(call: ToolCallRequest, result: McpResult) -> Step:
+    """The images of a result, as the user's: few providers take images in results of calls."""
+    images = (ImagePart(f"data:{each.media_type};base64,{each.data}") for each in result.images)
+    return MessageStep("user", (TextPart(f"[images in the result of {call.tool}]"), *images))
 
 
 def parse_arguments(text: str) -> dict[str, Any] | None:

@@ -1,11 +1,12 @@
-"""MCP items of a thread: lists of tools that need not be made again, and approvals of calls."""
+"""MCP in a thread: lists of tools that need not be made again, approvals of calls, and servers."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from antiphon.core.history.content import string
+from antiphon.core.history.content import mapping, string
+from antiphon.core.items import Document
 from antiphon.core.mcp.items import (
     APPROVAL_REQUEST,
     APPROVAL_RESPONSE,
@@ -13,16 +14,18 @@ from antiphon.core.mcp.items import (
     LIST,
     read_list,
 )
-from antiphon.core.mcp.toolset import ApprovedCall, McpToolset
+from antiphon.core.mcp.toolset import MCP, TOOLSET, ApprovedCall, McpToolset
 from antiphon.core.mcp.values import McpTool
 
 _Items = Sequence[Mapping[str, Any]]
+_CONNECTION = ("server_url", "authorization")
 
 
 def find_lists(items: _Items) -> dict[str, tuple[McpTool, ...]]:
     """The newest list of each server, by label. A list that failed is none."""
     lists: dict[str, tuple[McpTool, ...]] = {}
-    for item in items:
+    for each in items:
+        item = mapping(each.get("instead")) or each  # a block of the client's own format
         label = string(item.get("server_label"))
         if item.get("type") != LIST or label is None:
             continue
@@ -71,6 +74,39 @@ def count_opening_calls(items: _Items) -> int:
             break
         number += item.get("type") == CALL
     return number
+
+
+def inherit_tools(own: Sequence[Document], inherited: Sequence[Document]) -> tuple[Document, ...]:
+    """The tools of a request that has none of its own: those of the thread. Servers are named anew
+    in each request, with their credentials, which are not stored; a toolset of the thread says
+    which of their tools may be called."""
+    servers = {str(tool.get("server_label")): tool for tool in own if tool.get("type") == MCP}
+    if len(servers) < len(own):
+        return tuple(own)
+    kept = [_connect(tool, servers) for tool in inherited if not _is_named_anew(tool)]
+    return (*kept, *servers.values())
+
+
+def _is_named_anew(tool: Document) -> bool:
+    """Whether a tool of a thread is a server without a toolset, of another client format."""
+    return tool.get("type") == MCP and "extra" in tool and not _is_toolset(tool)
+
+
+def _is_toolset(tool: Document) -> bool:
+    match tool.get("extra"):
+        case {"members": {"type": str()}}:
+            return True
+    return False
+
+
+def _connect(tool: Document, servers: dict[str, Document]) -> Document:
+    """A toolset with the address and the credentials of its server, which is taken out."""
+    server = servers.pop(str(tool.get("server_label")), None) if _is_toolset(tool) else None
+    if server is None:
+        return tool
+    connection = {name: server[name] for name in _CONNECTION if name in server}
+    more = {**mapping(tool.get(TOOLSET)), **mapping(server.get(TOOLSET))}
+    return {**tool, **connection, TOOLSET: more}
 
 
 def _newest_input(items: _Items) -> _Items:

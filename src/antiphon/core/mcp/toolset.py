@@ -2,6 +2,10 @@
 
 A server's tools are declared to the provider as functions; each is called by its name at the
 provider, and only the tools that the request allows are offered.
+
+The parser of a client format may add a member `toolset` to the `mcp` tool, for what the API has no
+field for: `disabled` (names), `listed` (the tools of the server), `deferred`, `off` for a server
+without a tool that may be called, and `url_at`, the path of its URL in the client's request.
 """
 
 from __future__ import annotations
@@ -11,10 +15,12 @@ from typing import Any, Literal, Protocol
 
 from msgspec import Struct
 
-from antiphon.core.history.content import mapping, string
+from antiphon.core.history.content import mapping, mappings, string, strings
 from antiphon.core.mcp.values import McpServer, McpTool
 
 MCP = "mcp"
+TOOLSET = "toolset"
+"""The member of an `mcp` tool that only some client formats have."""
 
 
 class McpRules(Protocol):
@@ -61,6 +67,10 @@ class McpToolset(Struct, frozen=True, kw_only=True):
     server: McpServer
     description: str = ""
     allowed: ToolFilter | None = None
+    disabled: frozenset[str] = frozenset()
+    """Tools that may not be called, even if they are allowed."""
+    listed: tuple[McpTool, ...] | None = None
+    """The tools of the server, if the client sends their list with it: the server is not asked."""
     approval: Approval = Approval()
     document: Mapping[str, Any] = {}
     """The tool as the client declared it."""
@@ -70,6 +80,8 @@ class McpToolset(Struct, frozen=True, kw_only=True):
         return self.server.label
 
     def allows(self, tool: McpTool) -> bool:
+        if tool.name in self.disabled:
+            return False
         return self.allowed is None or self.allowed.matches(tool)
 
 
@@ -123,9 +135,11 @@ def is_read_only(tool: McpTool) -> bool:
 
 def read_toolset(tool: Mapping[str, Any], rules: McpRules) -> McpToolset:
     """Read an `mcp` tool whose fields have been validated."""
+    more = mapping(tool.get(TOOLSET))
     server = McpServer(
         label=tool["server_label"],
         url=string(tool.get("server_url")) or "",
+        url_at=string(more.get("url_at")) or "server_url",
         headers=_read_headers(tool),
     )
     default = "always" if rules.requires_approval(server) else "never"
@@ -133,6 +147,8 @@ def read_toolset(tool: Mapping[str, Any], rules: McpRules) -> McpToolset:
         server=server,
         description=string(tool.get("server_description")) or "",
         allowed=_read_filter(tool.get("allowed_tools")),
+        disabled=frozenset(strings(more.get("disabled"))),
+        listed=read_tools(more["listed"]) if "listed" in more else None,
         approval=_read_approval(tool.get("require_approval") or default),
         document=tool,
     )
@@ -165,3 +181,23 @@ def _read_approval(value: Any) -> Approval:
             "filters", _read_filter(given.get("always")), _read_filter(given.get("never"))
         )
     return Approval("always" if value == "always" else "never")
+
+
+def read_tools(documents: Any) -> tuple[McpTool, ...]:
+    """Read a list of tools that a client sends; one without a name is none."""
+    tools = map(_read_tool, mappings(documents))
+    return tuple(tool for tool in tools if tool is not None)
+
+
+def _read_tool(document: Mapping[str, Any]) -> McpTool | None:
+    """Read a tool of a list in the history; None: it has no name."""
+    name = string(document.get("name"))
+    if not name:
+        return None
+    annotations = document.get("annotations")
+    return McpTool(
+        name=name,
+        description=string(document.get("description")) or "",
+        input_schema=mapping(document.get("input_schema")),
+        annotations=annotations if isinstance(annotations, Mapping) else None,
+    )

@@ -18,6 +18,8 @@ class McpServer(Struct, frozen=True, kw_only=True):
     """`server_label`: names the server in items and events of this response."""
     url: str = ""
     """`server_url`. Empty: the label is that of a server in the configuration."""
+    url_at: str = "server_url"
+    """Where the client has written the URL, for messages."""
     headers: Mapping[str, str] = {}
     """Headers of the client for this server, `authorization` among them: never stored, logged or
     traced."""
@@ -50,6 +52,9 @@ class McpProblem(Struct, frozen=True, kw_only=True):
     """`http_error`, `mcp_protocol_error` or `mcp_tool_execution_error`, as the API has them."""
     message: str
     code: int | None = None
+    quotes: bool = False
+    """The message has words of the server, which may repeat those of a request: it is not for log
+    and trace."""
 
 
 class McpToolList(Struct, frozen=True, kw_only=True):

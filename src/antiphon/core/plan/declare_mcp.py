@@ -44,6 +44,8 @@ def add_servers(
             _refuse(registry, toolset, refusal, param, policy, notes)
             continue
         toolsets[toolset.label] = toolset
+        if toolset.listed is not None:
+            listed[toolset.label] = toolset.listed
         _add_server(registry, toolset, listed.get(toolset.label), param, capabilities)
     found = toolsets.values()
     return McpPlan(
@@ -66,8 +68,9 @@ def _refuse(
 ) -> None:
     """Refuse a server that the operator does not allow, or leave it out."""
     if policy.refuses(MCP):
-        field = "server_url" if toolset.server.url else "server_label"
-        raise InvalidRequest(refusal, param=f"{param}.{field}", code="unsupported_parameter")
+        field = toolset.server.url_at if toolset.server.url else "server_label"
+        at = field if "." in field else f"{param}.{field}"
+        raise InvalidRequest(refusal, param=at, code="unsupported_parameter")
     notes.append(tool_ignored(MCP, param, f"Tool 'mcp' is ignored: {refusal}"))
     registry.hosted.append(
         ToolOffer(type=MCP, name=toolset.label, handling="ignored", document=toolset.document)
@@ -89,12 +92,23 @@ def _add_server(
         return
     if toolset.description:
         registry.groups.setdefault(toolset.label, toolset.description)
-    for tool in tools:
-        if toolset.allows(tool):
-            registry.add_offer(_make_offer(toolset, tool, capabilities), param)
+    offered = [tool for tool in tools if toolset.allows(tool)]
+    last = offered[-1] if offered else None
+    for tool in offered:
+        # A breakpoint of the prompt cache is behind the last tool of the server.
+        document = toolset.document if tool is last else _without_breakpoint(toolset.document)
+        registry.add_offer(_make_offer(toolset, tool, document, capabilities), param)
 
 
-def _make_offer(toolset: McpToolset, tool: McpTool, capabilities: Capabilities) -> ToolOffer:
+def _without_breakpoint(document: Mapping[str, Any]) -> Mapping[str, Any]:
+    if "cache_control" not in document:
+        return document
+    return {name: value for name, value in document.items() if name != "cache_control"}
+
+
+def _make_offer(
+    toolset: McpToolset, tool: McpTool, document: Mapping[str, Any], capabilities: Capabilities
+) -> ToolOffer:
     schema: Mapping[str, Any] = {**NO_ARGUMENTS, **tool.input_schema}
     return ToolOffer(
         type=MCP,
@@ -102,7 +116,7 @@ def _make_offer(toolset: McpToolset, tool: McpTool, capabilities: Capabilities) 
         namespace=toolset.label,
         description=tool.description or None,
         parameters=schema if capabilities.closed_objects else open_objects(schema),
-        document=toolset.document,
+        document=document,
         needs_approval=toolset.approval.is_needed(tool),
     )
 

@@ -6,6 +6,7 @@ encoded under the same names whatever the `tool_choice` of this turn is.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,7 +16,7 @@ from antiphon.core.capabilities import Capabilities
 from antiphon.core.diagnostic import Code, degraded
 from antiphon.core.history.client_format import FormatSupport, read_cache, read_extra
 from antiphon.core.history.steps import Step
-from antiphon.core.mcp.toolset import McpPlan
+from antiphon.core.mcp.toolset import TOOLSET, McpPlan
 from antiphon.core.plan.declare_mcp import add_servers, select_offers
 from antiphon.core.plan.hosted_tools import REFUSE, HostedToolPolicy, refuse_search
 from antiphon.core.plan.parse_tool import ToolOffer, tool_ignored
@@ -28,12 +29,15 @@ from antiphon.core.web_search.memory import HOSTED, SEARCH
 from antiphon.core.web_search.rules import JSONObject, SearchRules, read_rules
 from antiphon.errors import InvalidRequest
 
+_OF_A_FORMAT = frozenset({"cache_control", "extra", TOOLSET})
+
 
 class DeclaredTools(Struct, frozen=True, kw_only=True):
     """Everything that a plan contains about tools."""
 
     declarations: tuple[ToolDeclaration, ...] = ()
     native_tools: tuple[Mapping[str, Any], ...] = ()
+    native_places: tuple[int, ...] = ()
     identities: ToolIdentityMap = NO_TOOLS
     tool_choice: ToolChoice = ToolChoice()
     instruction: str | None = None
@@ -59,7 +63,9 @@ def declare_tools(
     registry = ToolRegistry(capabilities, notes, policy)
     registry.add_request_tools(tools)
     registry.add_input_tools(items)
-    servers = add_servers(registry, items, capabilities, policy, notes)
+    servers = None
+    if registry.servers:
+        servers = add_servers(registry, items, capabilities, policy, notes)
     _report_no_tools(registry, capabilities, notes)
     selected = select_tools(choice, registry, capabilities, notes)
     selection = _drop_native_search(selected, capabilities, policy, notes)
@@ -69,13 +75,11 @@ def declare_tools(
         # Tools that were found since the last turn come last: the prompt keeps its prefix.
         offers = sorted(offers, key=lambda offer: offer.found or 0)
     resolved = registry.resolve_calls(steps)
+    native = [offer for offer in offers if offer.handling == "native"]
     return DeclaredTools(
         declarations=_build_declarations(offers, registry, capabilities),
-        native_tools=tuple(
-            _native_document(offer.document, capabilities)
-            for offer in offers
-            if offer.handling == "native"
-        ),
+        native_tools=tuple(_native_document(offer.document, capabilities) for offer in native),
+        native_places=_find_places(native, offers, tools),
         identities=registry.identities(),
         tool_choice=selection.choice,
         instruction=selection.instruction,
@@ -84,6 +88,20 @@ def declare_tools(
         unused=_unused_tools(registry, capabilities, search_dropped=selection is not selected),
         steps=resolved,
     )
+
+
+def _find_places(
+    native: Sequence[ToolOffer], offers: Sequence[ToolOffer], tools: Sequence[JSONObject]
+) -> tuple[int, ...]:
+    """The place of each tool of the provider among all that it gets, in the order of `tools`; one
+    that the input has added comes last."""
+    numbers = {id(tool): at for at, tool in enumerate(tools)}
+
+    def number(offer: ToolOffer) -> int:
+        return numbers.get(id(offer.document), len(tools))
+
+    ordered = sorted(map(number, offers))
+    return tuple(bisect_left(ordered, number(offer)) for offer in native)
 
 
 def _search_rules(selection: Selection, registry: ToolRegistry) -> SearchRules | None:
@@ -201,7 +219,7 @@ def _native_document(tool: JSONObject, capabilities: Capabilities) -> JSONObject
     support = FormatSupport(client_blocks=capabilities.client_blocks)
     if "extra" not in tool or read_extra(tool, support) is not None:
         return tool
-    return {name: value for name, value in tool.items() if name != "extra"}
+    return {name: value for name, value in tool.items() if name not in _OF_A_FORMAT}
 
 
 def _description(offer: ToolOffer, groups: dict[str, str]) -> str | None:

@@ -166,7 +166,7 @@ def _use_instructions(
 
 
 def _degraded(param: str, message: str) -> Diagnostic:
-    return degraded(Code.FORMAT_DEGRADED, f"{param}.type", message, "text.format.type")
+    return degraded(Code.FORMAT_DEGRADED, f"{param}.type", message, subject_of(f"{param}.type"))
 
 
 # The answer tool

@@ -58,7 +58,7 @@ _HANDLED = """
     model input instructions previous_response_id conversation stream stream_options store
     background include tools inherits_tools tool_choice text.format reasoning.effort
     context_management type
-    generate stream_id state_carrier
+    generate stream_id state_carrier client_format
 """.split()
 
 _ECHOED = """
@@ -179,13 +179,15 @@ def _ignored(path: str, problem: str) -> Diagnostic:
 
 
 def _report_unknown(request: Request, notes: Notes) -> None:
-    notes.extend(_unknown(name) for name in request.unknown)
+    notes.extend(_unknown(name, request.similar.get(name)) for name in request.unknown)
     if request.unknown_more:
         notes.append(_more_unknown(request.unknown_more))
 
 
-def _unknown(name: str) -> Diagnostic:
-    return ignored(Code.PARAM_UNKNOWN, name, f"`{name}` is not a field of the API; ignored.")
+def _unknown(name: str, similar: str | None) -> Diagnostic:
+    hint = f" Did you mean '{similar}'?" if similar is not None else ""
+    message = f"`{name}` is not a field of the API; ignored.{hint}"
+    return ignored(Code.PARAM_UNKNOWN, name, message)
 
 
 def _more_unknown(count: int) -> Diagnostic:

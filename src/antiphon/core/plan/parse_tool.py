@@ -15,6 +15,7 @@ from msgspec import Struct, structs
 from antiphon.core.capabilities import Capabilities
 from antiphon.core.diagnostic import Code, Diagnostic, degraded, ignored
 from antiphon.core.freeform.grammar import has_unknown_grammar
+from antiphon.core.history.client_format import FormatSupport, read_extra
 from antiphon.core.plan.hosted_tools import (
     family,
     reason_unavailable,
@@ -93,7 +94,7 @@ def parse_tool(
     kind: str = tool["type"]
     if family(kind) == "web_search" and namespace is None:
         return _parse_web_search(tool, param, capabilities, origin, notes)
-    if family(kind) in capabilities.hosted_tools and namespace is None:
+    if _is_run_by_provider(tool, capabilities) and namespace is None:
         return ToolOffer(type=kind, name=_label(tool), handling="native", document=tool)
     if kind not in _PARSERS and namespace is None:
         return _unavailable(tool, param, reason_unavailable(kind), notes)
@@ -107,6 +108,15 @@ def parse_tool(
     if isinstance(found := tool.get("found"), int):
         offer = _defer(offer, found, capabilities)
     return _weaken(offer, param, capabilities, notes)
+
+
+def _is_run_by_provider(tool: JSONObject, capabilities: Capabilities) -> bool:
+    """Whether the provider runs a tool. A type that is not known here may be one of the format that
+    client and provider have in common: the provider decides about it."""
+    if family(tool["type"]) in capabilities.hosted_tools:
+        return True
+    support = FormatSupport(client_blocks=capabilities.client_blocks)
+    return tool["type"] not in _PARSERS and read_extra(tool, support) is not None
 
 
 def _defer(offer: ToolOffer, found: int, capabilities: Capabilities) -> ToolOffer:
@@ -184,6 +194,15 @@ def _report_fields(
     for field in fields:
         message = f"`{field}` {about}: {_CONSEQUENCES[field]}."
         notes.append(degraded(Code.TOOL_DEGRADED, f"{param}.{field}", message, field))
+
+
+def note_deferred(server: JSONObject, param: str, capabilities: Capabilities) -> Diagnostic:
+    """Report that the tools of an MCP server cannot be deferred."""
+    message = (
+        f"`defer_loading` of MCP server {server['server_label']!r} is not supported for"
+        f" {capabilities.model_name}: its tools are declared immediately."
+    )
+    return degraded(Code.TOOL_DEGRADED, f"{param}.defer_loading", message, "defer_loading")
 
 
 def _is_closed(schema: Any) -> bool:

@@ -46,6 +46,8 @@ class Plan(Struct, frozen=True, kw_only=True):
     declarations: tuple[ToolDeclaration, ...] = ()
     native_tools: tuple[Mapping[str, Any], ...] = ()
     """Tools that the provider runs itself, as the client declared them."""
+    native_places: tuple[int, ...] = ()
+    """The place of each of them among all tools, in the client's order."""
     identities: ToolIdentityMap = NO_TOOLS
     tool_choice: ToolChoice = ToolChoice()
     single_call: bool = False

@@ -22,7 +22,11 @@ from antiphon.core.history.capsule import Unseal
 from antiphon.core.history.client_format import FormatSupport
 from antiphon.core.history.content import NO_DESCRIPTIONS, NO_TEXTS
 from antiphon.core.history.pairing import pair_calls
-from antiphon.core.history.read_items import has_only_messages, read_items
+from antiphon.core.history.read_items import (
+    has_only_messages,
+    read_items,
+    read_plain_messages,
+)
 from antiphon.core.history.steps import HistoryCode, ReasoningStep, Step
 from antiphon.core.items import Document
 from antiphon.core.mcp.thread import find_approved, find_calls_made
@@ -104,6 +108,9 @@ class PlanInputs(Struct, frozen=True, kw_only=True):
     """The request asks for a summary of its history."""
     compacted: CompactedContext | None = None
     """The history was compacted for this response."""
+    images: tuple[Step, ...] = ()
+    """Images in results of calls that were made before the model is asked, for models that take
+    them."""
 
 
 class Planner:
@@ -133,11 +140,12 @@ class Planner:
         request = structs.replace(self.request, input=(*self.request.input, item))
         return Planner(request, structs.replace(self.inputs, compacted=compacted), self._kept)
 
-    def continue_with(self, items: Iterable[Document]) -> Planner:
-        """Return the planner of the same request with output items at its end: what MCP servers
-        were asked before the model."""
+    def continue_with(self, items: Iterable[Document], images: Iterable[Step] = ()) -> Planner:
+        """Return the planner of the same request with output items at its end, and images of
+        results: what MCP servers were asked before the model."""
         request = structs.replace(self.request, input=(*self.request.input, *items))
-        return Planner(request, self.inputs, self._kept)
+        inputs = structs.replace(self.inputs, images=tuple(images))
+        return Planner(request, inputs, self._kept)
 
     def _make_plan(self, target: PlanTarget, without: Modes) -> Plan:
         task = self.inputs.task
@@ -165,8 +173,16 @@ def _decide(
 ) -> Plan:
     """Decide everything about a request for a model with these capabilities."""
     notes: Notes = [_CUT] if inputs.is_cut else []
-    items, steps = _read_history(request, inputs, target, capabilities, notes)
-    is_plain = _is_plain(request, items)
+    items: Sequence[Mapping[str, Any]] = [*inputs.history, *request.input]
+    plain = read_plain_messages(items)
+    steps: tuple[Step, ...]
+    if plain is None:
+        items, steps = _read_history(request, items, inputs, target, capabilities, notes)
+    else:
+        steps = plain
+    # No item changes a setting if all of them are messages, and no tool may be called.
+    may_call = bool(request.tools) or request.tool_choice != "auto"
+    is_plain = not may_call and (plain is not None or has_only_messages(items))
     tools = DeclaredTools(steps=steps)
     if not is_plain:
         policy = inputs.hosted_tools
@@ -197,12 +213,6 @@ def _decide(
     return structs.replace(plan, diagnostics=_locate(found, inputs.history))
 
 
-def _is_plain(request: Request, items: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether the thread has nothing but messages, and no tool may be called: no item of it changes
-    a setting."""
-    return not request.tools and request.tool_choice == "auto" and has_only_messages(items)
-
-
 def _decide_settings(
     request: Request,
     items: Sequence[Mapping[str, Any]],
@@ -225,11 +235,12 @@ def _decide_settings(
         model=model,
         declarations=output.tools.declarations,
         native_tools=tools.native_tools,
+        native_places=tools.native_places,
         identities=tools.identities,
         tool_choice=output.tools.tool_choice,
         single_call=request.parallel_tool_calls is False,
         search=_search_rules(request, tools),
-        mcp=_mcp_plan(request, tools),
+        mcp=None if tools.mcp is None else _limit_calls(tools.mcp, request),
         parameters=parameters,
         effort=effort.value,
         effective_effort=effort.effective,
@@ -249,13 +260,13 @@ def _decide_settings(
 
 def _read_history(
     request: Request,
+    items: Sequence[Mapping[str, Any]],
     inputs: PlanInputs,
     target: PlanTarget,
     capabilities: Capabilities,
     notes: Notes,
 ) -> tuple[Sequence[Mapping[str, Any]], tuple[Step, ...]]:
     """Read the items of history and request into steps, for a model with these capabilities."""
-    items: list[Mapping[str, Any]] = [*inputs.history, *request.input]
     if any(item.get("type") in compactions.TYPES for item in items):
         items, found = compactions.open_items(items, issuer=target.issuer, unseal=inputs.unseal)
         notes.extend(found)
@@ -275,6 +286,8 @@ def _read_history(
         ),
     )
     notes.extend(changed)
+    if inputs.images and "image" in capabilities.inputs:
+        steps = (*steps, *inputs.images)
     return items, _open_capsules(steps, target, inputs.unseal, notes)
 
 
@@ -286,11 +299,11 @@ def _approvals(
 ) -> frozenset[str] | None:
     """The approval requests whose calls were made, or are about to be; None: the gateway runs no
     MCP tools for this request."""
-    rules = policy.mcp_rules(capabilities) if request.tools and policy.mcp else None
-    if rules is None:
+    if policy.mcp is None:
         return None
     tools = [tool for tool in request.tools if tool.get("type") == MCP]
-    if not tools:
+    rules = policy.mcp_rules(capabilities) if tools else None
+    if rules is None:
         return None
     approved = find_approved(items, [read_toolset(tool, rules) for tool in tools])
     return find_calls_made(items) | {each.request_id for each in approved}
@@ -355,11 +368,9 @@ def _search_rules(request: Request, tools: DeclaredTools) -> SearchRules | None:
     )
 
 
-def _mcp_plan(request: Request, tools: DeclaredTools) -> McpPlan | None:
+def _limit_calls(mcp: McpPlan, request: Request) -> McpPlan:
     """Apply the limit of the request to calls of MCP servers."""
-    if tools.mcp is None:
-        return None
-    return structs.replace(tools.mcp, max_calls=request.max_tool_calls)
+    return structs.replace(mcp, max_calls=request.max_tool_calls)
 
 
 # Parameters

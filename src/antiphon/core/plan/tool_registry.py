@@ -17,13 +17,15 @@ from antiphon.core.capabilities import Capabilities
 from antiphon.core.diagnostic import Code, ignored
 from antiphon.core.freeform.grammar import declared_grammar
 from antiphon.core.history.client_format import FormatSupport, read_extra
+from antiphon.core.history.content import mapping
 from antiphon.core.history.steps import Step, ToolCallStep
-from antiphon.core.mcp.toolset import MCP
+from antiphon.core.mcp.toolset import MCP, TOOLSET
 from antiphon.core.plan.hosted_tools import REFUSE, HostedToolPolicy, refuse_tool
 from antiphon.core.plan.parse_tool import (
     Key,
     Origin,
     ToolOffer,
+    note_deferred,
     parse_tool,
     read_tool_name,
     tool_ignored,
@@ -77,11 +79,13 @@ class ToolRegistry:
                 self._add(tool, f"input[{index}].tools[{position}]", origin)
 
     def _add(self, tool: object, param: str, origin: Origin, namespace: str | None = None) -> None:
-        is_namespace = isinstance(tool, Mapping) and tool.get("type") == "namespace"
+        kind = tool.get("type") if isinstance(tool, Mapping) else None
         try:
-            if is_namespace and namespace is None:
+            if kind == "namespace" and namespace is None:
                 self._add_namespace(cast("JSONObject", tool), param, origin)
-            else:
+            elif kind != MCP or not self._take_server(
+                cast("JSONObject", tool), param, origin, namespace
+            ):
                 self._add_tool(tool, param, origin, namespace)
         except InvalidRequest as error:
             if origin == "request":
@@ -101,8 +105,6 @@ class ToolRegistry:
             self._add(child, f"{param}.tools[{index}]", origin, namespace)
 
     def _add_tool(self, tool: object, param: str, origin: Origin, namespace: str | None) -> None:
-        if namespace is None and origin == "request" and self._take_server(tool, param):
-            return
         self._count_grammar(tool, param)
         notes: Notes = []
         offer = parse_tool(
@@ -130,19 +132,52 @@ class ToolRegistry:
             self._redeclare(known, offer, param)
         return True
 
-    def _take_server(self, tool: object, param: str) -> bool:
+    def _take_server(
+        self, tool: JSONObject, param: str, origin: Origin, namespace: str | None
+    ) -> bool:
         """Keep an MCP server that the gateway asks; False: it is none. One behind a connector of a
-        vendor cannot be asked. A provider of the client's own format gets the client's own list."""
-        if not isinstance(tool, Mapping) or tool.get("type") != MCP:
+        vendor cannot be asked."""
+        if origin != "request" or namespace is not None:
             return False
-        support = FormatSupport(client_blocks=self._capabilities.client_blocks)
-        if read_extra(tool, support) is not None:
+        if self._pass_on(tool):
+            return True
+        more = mapping(tool.get(TOOLSET))
+        if more.get("off"):
             return True
         if tool.get("connector_id") or tool.get("tunnel_id"):
             return False
         if self._policy.mcp_rules(self._capabilities) is None:
-            return False
+            return MCP in self._capabilities.hosted_tools and self._reduce(tool, more, param)
+        if more.get("deferred") or tool.get("defer_loading"):
+            self._notes.append(note_deferred(tool, param, self._capabilities))
         self.servers.append((param, tool))
+        return True
+
+    def _pass_on(self, tool: JSONObject) -> bool:
+        """Whether a provider of the client's own format gets the client's own list of servers, and
+        what the client has declared of this one among its tools."""
+        support = FormatSupport(client_blocks=self._capabilities.client_blocks)
+        if read_extra(tool, support) is None:
+            return False
+        name = tool["server_label"]
+        self.hosted.append(ToolOffer(type=MCP, name=name, handling="native", document=tool))
+        return True
+
+    def _reduce(self, tool: JSONObject, more: JSONObject, param: str) -> bool:
+        """Report what a provider that calls a server itself does not take; True: the server is left
+        out, because a restriction is never widened."""
+        if more.get("deferred"):
+            self._notes.append(note_deferred(tool, param, self._capabilities))
+        if not more.get("disabled"):
+            return False
+        problem = (
+            f"{self._capabilities.model_name} calls the MCP server {tool['server_label']!r} itself,"
+            " and takes the names of enabled tools, but not of disabled ones. Name the tools to"
+            " enable, and disable all others by default."
+        )
+        if self._policy.refuses(MCP):
+            raise InvalidRequest(problem, param=param, code="unsupported_parameter")
+        self._notes.append(tool_ignored(MCP, param, f"Tool 'mcp' is ignored: {problem}"))
         return True
 
     def _refuse_unavailable(self, offer: ToolOffer, param: str) -> None:

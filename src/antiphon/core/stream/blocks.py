@@ -15,7 +15,7 @@ from typing import ClassVar, TypeAlias
 
 from msgspec import UNSET, UnsetType
 
-from antiphon.core.deltas import ReasoningKind, ReasoningState
+from antiphon.core.deltas import BlockStart, ReasoningKind, ReasoningState
 from antiphon.core.events import (
     AnnotationAdded,
     Event,
@@ -53,66 +53,113 @@ Seal: TypeAlias = Callable[[Sequence[ReasoningState], str], str]
 """Provider state and the raw reasoning of the same item → `encrypted_content`."""
 
 
+class _TextPart:
+    """One `output_text` part of a message."""
+
+    def __init__(self, index: int, opened: BlockStart | None) -> None:
+        self.index = index
+        self.extra = UNSET if opened is None else opened.extra
+        self.pieces: list[str] = []
+        self.logprobs: list[Document] = []
+        self.annotations: list[Document] = []
+
+    def set_extra(self, extra: Document) -> None:
+        self.extra = extra
+
+    def part(self) -> OutputText:
+        text = "".join(self.pieces)
+        return OutputText(text, tuple(self.annotations), tuple(self.logprobs), self.extra)
+
+    def begin_events(self, item_id: str, output_index: int) -> list[Event]:
+        """The part as far as it has come."""
+        added = PartAdded(item_id, output_index, self.index, OutputText(extra=self.extra))
+        events: list[Event] = [added]
+        if self.pieces:
+            text = "".join(self.pieces)
+            logprobs = tuple(self.logprobs)
+            events.append(TextDelta(item_id, output_index, self.index, text, logprobs))
+        numbers = range(len(self.annotations))
+        return events + [self.annotation_event(item_id, output_index, n) for n in numbers]
+
+    def annotation_event(self, item_id: str, output_index: int, number: int) -> Event:
+        annotation = self.annotations[number]
+        return AnnotationAdded(item_id, output_index, self.index, number, annotation)
+
+    def done_events(self, item_id: str, output_index: int) -> list[Event]:
+        part = self.part()
+        return [
+            TextDone(item_id, output_index, self.index, part.text, part.logprobs),
+            PartDone(item_id, output_index, self.index, part),
+        ]
+
+
 class TextBlock:
-    """A message with one `output_text` part."""
+    """A message with one `output_text` part; with several if the client has the format of the
+    provider, whose content blocks they are."""
 
     prefix: ClassVar[str] = "msg"
 
-    def __init__(self, item_id: str, phase: str | None = None) -> None:
+    def __init__(
+        self, item_id: str, phase: str | None = None, opened: BlockStart | None = None
+    ) -> None:
+        """`opened`: how the provider has begun it, for a client of the same format."""
         self.id = item_id
         self.output_index = -1
         self.announced = False
         self._phase = phase or UNSET
-        self._pieces: list[str] = []
-        self._logprobs: list[Document] = []
-        self._annotations: list[Document] = []
+        self._part = _TextPart(0, opened)
+        self._whole: list[_TextPart] = []
+        """The parts before the last one."""
 
     def append(self, text: str, logprobs: Sequence[Document] = ()) -> list[Event]:
-        self._pieces.append(text)
-        self._logprobs += logprobs
+        part = self._part
+        part.pieces.append(text)
+        if logprobs:
+            part.logprobs.extend(logprobs)
         if not self.announced:
             return []
-        return [TextDelta(self.id, self.output_index, 0, text, logprobs)]
+        return [TextDelta(self.id, self.output_index, part.index, text, logprobs)]
+
+    def begin_part(self, opened: BlockStart) -> list[Event]:
+        """End the part, and begin the next one."""
+        ended = self._part
+        self._whole.append(ended)
+        self._part = _TextPart(ended.index + 1, opened)
+        if not self.announced:
+            return []
+        events = ended.done_events(self.id, self.output_index)
+        return events + self._part.begin_events(self.id, self.output_index)
+
+    def set_extra(self, extra: Document) -> None:
+        """Replace the members of the last part that only the provider's own format has."""
+        self._part.set_extra(extra)
 
     def annotate(self, annotation: Document) -> list[Event]:
-        self._annotations.append(annotation)
+        part = self._part
+        part.annotations.append(annotation)
         if not self.announced:
             return []
-        return [self._annotation_added(len(self._annotations) - 1)]
-
-    def _annotation_added(self, number: int) -> Event:
-        annotation = self._annotations[number]
-        return AnnotationAdded(self.id, self.output_index, 0, number, annotation)
+        return [part.annotation_event(self.id, self.output_index, len(part.annotations) - 1)]
 
     def start_streaming(self, output_index: int) -> list[Event]:
         self.announced = True
         self.output_index = output_index
-        events: list[Event] = [
-            ItemAdded(output_index, self._message("in_progress")),
-            PartAdded(self.id, output_index, 0, OutputText()),
-        ]
-        if self._pieces:
-            text = "".join(self._pieces)
-            events.append(TextDelta(self.id, output_index, 0, text, tuple(self._logprobs)))
-        return events + [self._annotation_added(n) for n in range(len(self._annotations))]
-
-    def _part(self) -> OutputText:
-        return OutputText("".join(self._pieces), tuple(self._annotations), tuple(self._logprobs))
+        events: list[Event] = [ItemAdded(output_index, self._message("in_progress"))]
+        for part in self._whole:
+            events += part.begin_events(self.id, output_index)
+            events += part.done_events(self.id, output_index)
+        return events + self._part.begin_events(self.id, output_index)
 
     def _message(self, status: Status, *content: OutputText) -> Message:
         return Message(id=self.id, status=status, content=content, phase=self._phase)
 
     def item(self, status: Status = "in_progress") -> Item:
-        return self._message(status, self._part())
+        return self._message(status, *(part.part() for part in (*self._whole, self._part)))
 
     def close(self, status: Status) -> tuple[list[Event], Item]:
-        part = self._part()
-        item = self._message(status, part)
-        return [
-            TextDone(self.id, self.output_index, 0, part.text, part.logprobs),
-            PartDone(self.id, self.output_index, 0, part),
-            ItemDone(self.output_index, item),
-        ], item
+        item = self.item(status)
+        done = self._part.done_events(self.id, self.output_index)
+        return [*done, ItemDone(self.output_index, item)], item
 
 
 class RefusalBlock:

@@ -17,6 +17,7 @@ from collections.abc import Callable, Container
 from typing import ClassVar, Literal
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from antiphon.core.deltas import ToolCall
 from antiphon.core.diagnostic import Code, Diagnostic, degraded
@@ -32,6 +33,7 @@ from antiphon.core.events import (
 from antiphon.core.items import (
     CallItem,
     CustomToolCall,
+    Document,
     FunctionCall,
     Item,
     Status,
@@ -54,9 +56,15 @@ class CallBlock:
     prefix: ClassVar[str] = "fc"
 
     def __init__(
-        self, index: int, tools: ToolIdentityMap, new_id: Callable[[str], str], empty_arguments: str
+        self,
+        index: int,
+        tools: ToolIdentityMap,
+        new_id: Callable[[str], str],
+        empty_arguments: str,
+        extra: Document | UnsetType = UNSET,
     ) -> None:
-        """`empty_arguments` replaces the arguments of a call that has none."""
+        """`empty_arguments` replaces the arguments of a call that has none; `extra` is that of its
+        item."""
         self.index = index
         self.output_index = -1
         self.announced = False
@@ -69,6 +77,7 @@ class CallBlock:
         self._tools = tools
         self._new_id = new_id
         self._empty_arguments = empty_arguments
+        self._extra = extra
         self._id = ""
         self._call_id: str | None = None
         self._name = ""
@@ -245,7 +254,8 @@ class CallBlock:
     # The item
 
     def _provider_call(self, status: Status, arguments: str) -> ProviderCall:
-        return ProviderCall(self._id, self._call_id or "", self._name, arguments, status)
+        call_id = self._call_id or ""
+        return ProviderCall(self._id, call_id, self._name, arguments, status, self._extra)
 
     def _make_empty_item(self, kind: Literal["function", "custom"]) -> CallItem:
         self._id = self._new_id("ctc" if kind == "custom" else self.prefix)

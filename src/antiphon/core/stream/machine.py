@@ -19,6 +19,8 @@ from msgspec import UNSET, UnsetType
 
 from antiphon.core.deltas import (
     Annotation,
+    BlockMembers,
+    BlockStart,
     Delta,
     EmptyReasoning,
     Extra,
@@ -32,6 +34,7 @@ from antiphon.core.deltas import (
     ReasoningKind,
     ReasoningState,
     Refusal,
+    ResponseMembers,
     SearchEnded,
     SearchStarted,
     ServiceTier,
@@ -51,7 +54,7 @@ from antiphon.core.response import IncompleteDetails, Response, ResponseError
 from antiphon.core.stream.blocks import ReasoningBlock, RefusalBlock, Seal, SearchBlock, TextBlock
 from antiphon.core.stream.call_block import CallBlock
 from antiphon.core.stream.compaction_item import seal_compaction
-from antiphon.core.stream.finish import CANCELLED, Outcome, map_finish_reason
+from antiphon.core.stream.finish import CANCELLED, COMPLETED, Outcome, map_finish_reason
 from antiphon.core.stream.numbered_ids import number_ids
 from antiphon.core.stream.phase import Phase, delta_error, transition_error
 from antiphon.core.stream.raw_block import RawBlock
@@ -102,6 +105,9 @@ class ResponseMachine:
         self._round_start = 0
         self._annotations: list[Annotation] = []
         self._pending_states: list[ReasoningState] = []
+        self._opened: BlockStart | None = None
+        """How the provider has begun the next item, for a client of the same format."""
+        self._extra: Document | UnsetType = UNSET
 
     @property
     def snapshot(self) -> Response:
@@ -185,12 +191,25 @@ class ResponseMachine:
         tail = self._sequencer.tail
         if isinstance(tail, TextBlock):
             return tail.append(text, logprobs)
-        block = TextBlock(self._new_id(TextBlock.prefix), self._sequencer.next_phase)
+        opened = self._take_opened("text")
+        block = TextBlock(self._new_id(TextBlock.prefix), self._sequencer.next_phase, opened)
         block.append(text, logprobs)
         for waiting in self._annotations:
             block.annotate(waiting.annotation)
         self._annotations.clear()
         return self._add_block(block)
+
+    def complete_text(self, text: Text, usage: Usage, finish: Finish) -> list[Event]:
+        """Complete a response that has just started with a text that is all of it, and that has
+        ended well: the events are those of `text`, `usage`, `defer_finish` and `finish`, which
+        would ask what else is open."""
+        self._expect_output("text")
+        self._usage_counter.feed(usage)
+        self.pending_finish = finish
+        block = TextBlock(self._new_id(TextBlock.prefix))
+        block.append(text.text, text.logprobs)
+        self._sequencer.enqueue(block)
+        return [*self._sequencer.pass_whole(), self._end(COMPLETED, "")]
 
     def complete_answer(self) -> list[Event]:
         """Add a message without text if there is nothing but reasoning."""
@@ -246,7 +265,9 @@ class ResponseMachine:
             # Clients identify calls by their ids: a second call with an id gets a generated one.
             delta = msgspec.structs.replace(delta, call_id=None)
         if block is None:
-            block = CallBlock(delta.index, self._tools, self._new_id, self._empty_arguments)
+            opened = self._take_opened("call")
+            extra = UNSET if opened is None else opened.extra
+            block = CallBlock(delta.index, self._tools, self._new_id, self._empty_arguments, extra)
             self._enqueue(block)
             self._calls[delta.index] = block
         else:
@@ -311,6 +332,27 @@ class ResponseMachine:
         block = self._raw_items.get(delta.number)
         return [] if block is None else block.append(delta.name, delta.fields)
 
+    def block_start(self, delta: BlockStart) -> list[Event]:
+        """Begin the next part of a message, or remember how the provider begins the next item."""
+        self._expect_output("block")
+        tail = self._sequencer.tail
+        if isinstance(tail, TextBlock) and delta.kind == "text":
+            return tail.begin_part(delta)
+        self._opened = delta
+        return []
+
+    def block_members(self, delta: BlockMembers) -> list[Event]:
+        """Complete the members of the open text."""
+        self._expect_output("block")
+        tail = self._sequencer.tail
+        if isinstance(tail, TextBlock):
+            tail.set_extra(delta.extra)
+        return []
+
+    def _take_opened(self, kind: str) -> BlockStart | None:
+        opened, self._opened = self._opened, None
+        return opened if opened is not None and opened.kind == kind else None
+
     def annotation(self, delta: Annotation) -> list[Event]:
         """Add a citation to the open message, or to the next one."""
         self._expect_output("annotation")
@@ -329,6 +371,11 @@ class ResponseMachine:
     def service_tier(self, tier: str) -> list[Event]:
         """Report the service tier that the provider used, in the next snapshot."""
         self._response = msgspec.structs.replace(self._response, service_tier=tier)
+        return []
+
+    def response_members(self, delta: ResponseMembers) -> list[Event]:
+        """Keep what only the provider's own format says of the response, for its end."""
+        self._extra = delta.extra
         return []
 
     def defer_finish(self, reason: str | None, stop_sequence: str | None = None) -> list[Event]:
@@ -372,6 +419,7 @@ class ResponseMachine:
         """Begin another request to the provider, which numbers its calls and counts tokens anew."""
         self._expect_output("round")
         self.pending_finish = None
+        self._extra = UNSET
         self._calls = {index: call for index, call in self._calls.items() if not call.is_finished}
         self._usage_counter.next_round()
         self._round_start = self._sequencer.finished_count
@@ -395,7 +443,8 @@ class ResponseMachine:
         ended_well = ending.status == "completed"
         events: list[Event] = []
         if ended_well:
-            self._sequencer.reject_unfinished_calls()
+            if self._calls:
+                self._sequencer.reject_unfinished_calls()
             if self._pending_states:
                 events += self._add_block(self._new_reasoning_block())
         last: Status = "completed" if ending.whole else "incomplete"
@@ -417,10 +466,10 @@ class ResponseMachine:
 
     def _end(self, ending: Outcome, message: str) -> Event:
         status: str = "incomplete" if ending is CANCELLED else ending.status
-        phase = Phase(status)
         reason = ending.incomplete_reason
         code = ending.error_code
-        self._usage_counter.feed(Usage())  # zeros, if the provider sent no counts
+        if self._usage_counter.total is None:
+            self._usage_counter.feed(Usage())  # zeros: the provider sent no counts
         self._response = msgspec.structs.replace(
             self._response,
             status=ending.status,
@@ -428,10 +477,11 @@ class ResponseMachine:
             incomplete_details=IncompleteDetails(reason) if reason else None,
             error=ResponseError(code, message) if code else None,
             stop_sequence=self._matched_stop(),
+            extra=self._extra,
             **self._output_fields(),
         )
-        event = TERMINALS[phase](self._response)
-        self.phase = phase  # last: everything before it may raise
+        event = TERMINALS[status](self._response)
+        self.phase = _ENDED[status]  # last: everything before it may raise
         self.has_ended = True
         return event
 
@@ -450,6 +500,7 @@ class ResponseMachine:
 
     def _enqueue(self, block: Block) -> None:
         """Add a block to the queue, after the provider state that came before it."""
+        self._opened = None
         if self._pending_states:
             self._sequencer.seal_states(self._pending_states, block, self._new_reasoning_block)
         self._sequencer.enqueue(block)
@@ -463,6 +514,7 @@ class ResponseMachine:
             raise transition_error(self.phase, method)
 
 
+_ENDED = {each.value: each for each in (Phase.COMPLETED, Phase.INCOMPLETE, Phase.FAILED)}
 _STATE_DROPPED = ignored(
     Code.STATE_DROPPED,
     "output",
@@ -505,6 +557,9 @@ _FEEDERS: Mapping[type[Delta], Callable[[ResponseMachine, Any], list[Event]]] = 
     ToolEnd: lambda machine, delta: machine.tool_end(delta.index, complete=delta.complete),
     ReasoningState: ResponseMachine.reasoning_state,
     ServiceTier: lambda machine, delta: machine.service_tier(delta.tier),
+    BlockStart: ResponseMachine.block_start,
+    BlockMembers: ResponseMachine.block_members,
+    ResponseMembers: ResponseMachine.response_members,
     Start: ResponseMachine.ignore,
     Extra: ResponseMachine.ignore,
 }

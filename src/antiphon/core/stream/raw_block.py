@@ -6,6 +6,7 @@
    Only MCP has an event for a failed stage; for other tools the status of the item says it.
 3. Only an invalid id, a status that is not final, and fields that contradict what was announced
    or streamed are changed in the item.
+4. An MCP call or list that is never ended gets an error: it would look like an empty result.
 """
 
 from __future__ import annotations
@@ -97,7 +98,7 @@ class RawBlock:
 
     def abandon(self) -> None:
         """Note that the provider will not end the item any more."""
-        self._document = _fail_status(self._document)
+        self._document = _add_error(_fail_status(self._document))
         self.is_complete = True
 
     # Events
@@ -132,7 +133,8 @@ class RawBlock:
     def _last_stage_events(self) -> list[Event]:
         """The last stage that the provider left out: an item that did not succeed is never
         announced as completed."""
-        if self._document.get("status", "completed") == "completed":
+        document = self._document
+        if document.get("status", "completed") == "completed" and not document.get("error"):
             return [self._stage_event("completed")]
         return [self._stage_event("failed")] if self._kind in _HAVE_FAILED_EVENT else []
 
@@ -204,6 +206,7 @@ _PREFIXES: Mapping[str, str] = {
     "mcp_approval_request": "mcpr",
     "tool_search_call": "tsc",
     "compaction": "cmp",
+    "client_block": "cb",
 }
 _FINAL_STATUSES = ("completed", "incomplete", "failed")
 _IN_PROGRESS_STATUSES = frozenset(
@@ -237,6 +240,23 @@ def _fail_status(document: Document) -> Document:
     kind = str(document.get("type"))
     can_fail = kind in _CAN_FAIL or not (kind in _PREFIXES or kind.endswith("_output"))
     return {**document, "status": "failed" if can_fail else "incomplete"}
+
+
+_NEVER_ENDED = "The response ended before the server had sent its result."
+_INTERNAL_ERROR = -32603
+
+
+def _add_error(document: Document) -> Document:
+    """Say in a call or list of an MCP server that it was never ended."""
+    if document.get("error") or document.get("output") is not None:
+        return document
+    match document.get("type"):
+        case "mcp_list_tools":
+            return {**document, "error": _NEVER_ENDED}
+        case "mcp_call":
+            error = {"type": "mcp_protocol_error", "code": _INTERNAL_ERROR}
+            return {**document, "error": {**error, "message": _NEVER_ENDED}}
+    return document
 
 
 def _announced_document(document: Document, *, is_complete: bool) -> Document:

@@ -127,6 +127,10 @@ class OutputSequencer:
         is_whole = isinstance(block, RawBlock) and block.is_complete
         return events + self.close("completed") if is_whole else events
 
+    def pass_whole(self) -> list[Event]:
+        """Start the next item and close it; no other is open."""
+        return self._start_next() + self.close("completed")
+
     def close(self, status: Status) -> list[Event]:
         """Close the current item."""
         assert self.current is not None

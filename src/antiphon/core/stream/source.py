@@ -44,6 +44,11 @@ class ReadingDialect(Protocol):
         """The deltas of a body that is not streamed."""
         ...
 
+    def for_client(self, client_format: str) -> ReadingDialect:
+        """What reads responses for clients of this format: if it is the provider's own, content
+        blocks that other formats do not have are kept, and so are members without another name."""
+        ...
+
 
 class Source(Struct, frozen=True):
     """The provider and model that an attempt calls, as far as reading their output needs it."""

@@ -16,6 +16,8 @@ from collections.abc import Iterable
 
 from antiphon.core.deltas import (
     Annotation,
+    BlockMembers,
+    BlockStart,
     Delta,
     Failure,
     Finish,
@@ -69,7 +71,7 @@ class StructuredOutputFilter(DeltaFilter):
         match delta:
             case Text():
                 return self._feed_text(delta)
-            case Annotation() if self._round.held:
+            case Annotation() | BlockStart() | BlockMembers() if self._round.held:
                 self._round.held.append(delta)
                 return []
             case ToolCall() | ToolEnd() | ToolRevision():
@@ -199,7 +201,7 @@ class _AnswerRound:
     def __init__(self, watcher: CallWatcher | None, *, is_correction: bool) -> None:
         self.watcher = watcher
         """None: there is no answer tool, so all calls are the client's."""
-        self.held: list[Text | Annotation] = []
+        self.held: list[Text | Annotation | BlockStart | BlockMembers] = []
         self._begun = False  # there was text other than white space
         self.streams = False
         """Nothing is held back any more."""

@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, TypeAlias
 
-import jsonschema_rs
 import msgspec
 from msgspec import Struct
 
@@ -24,7 +23,8 @@ MAX_BYTES = 512 * 1024
 MAX_STEPS = 100_000
 _MAX_LISTED_STEPS = 20_000
 _CACHED_BYTES = 4 * 1024 * 1024
-_PATTERNS = jsonschema_rs.FancyRegexOptions(backtrack_limit=10_000, size_limit=1024 * 1024)
+_BACKTRACKS = 10_000
+_PATTERN_BYTES = 1024 * 1024
 _PATTERN_STEPS = 20
 
 Node: TypeAlias = dict[str, Any]
@@ -32,12 +32,17 @@ Node: TypeAlias = dict[str, Any]
 
 class JSONSchema:
     def __init__(self, data: bytes) -> None:
-        """Raises `ValueError` or the validator's error if the schema is not supported."""
+        """Raises `ValueError`, as the validator's error is, if the schema is not supported."""
+        import jsonschema_rs  # 3 MB that most gateways never need
+
         if len(data) > MAX_BYTES:
             raise ValueError(f"it is larger than the maximum of {MAX_BYTES} bytes")
         self._root = msgspec.json.decode(data)
+        patterns = jsonschema_rs.FancyRegexOptions(
+            backtrack_limit=_BACKTRACKS, size_limit=_PATTERN_BYTES
+        )
         self._validator = jsonschema_rs.validator_for(
-            self._root, retriever=_refuse_to_fetch, pattern_options=_PATTERNS
+            self._root, retriever=_refuse_to_fetch, pattern_options=patterns
         )
         self._targets = _resolve_references(self._root)
         self._subschemas: dict[int, _Subschemas] = {}
@@ -51,7 +56,7 @@ class JSONSchema:
             return iter(self._validator.iter_errors(value))
         try:
             self._validator.validate(value)
-        except jsonschema_rs.ValidationError as error:
+        except ValueError as error:  # as the validator's error is
             return iter((error,))
         return iter(())
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
-from msgspec import UNSET, Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from antiphon.core.items import (
     ApplyPatchCall,
@@ -33,6 +33,7 @@ class ProviderCall(Struct, frozen=True):
     name: str
     arguments: str
     status: Status = "completed"
+    extra: Document | UnsetType = UNSET
 
 
 def restore_tool_call(identity: ToolIdentity | None, call: ProviderCall) -> CallItem:
@@ -52,6 +53,7 @@ def as_function_call(identity: ToolIdentity | None, call: ProviderCall) -> Funct
         arguments=call.arguments,
         status=call.status,
         namespace=identity.namespace or UNSET if identity else UNSET,
+        extra=call.extra,
     )
 
 

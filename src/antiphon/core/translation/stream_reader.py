@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 
 from antiphon.core.deltas import Delta
 from antiphon.core.filters.markup import filter_whole_answer, make_markup_filters, pass_deltas
-from antiphon.core.stream.source import Framer, Source
+from antiphon.core.stream.source import Framer, Source, StreamDecoder
 from antiphon.framing.limits import ResponseLimits
 from antiphon.framing.sse import Frame
 from antiphon.framing.surrogates import SurrogateJoiner
@@ -16,26 +17,37 @@ class StreamReader:
     """Reads the output of one attempt."""
 
     def __init__(self, source: Source, limits: ResponseLimits) -> None:
-        self._framer: Framer = source.dialect.framer(limits.frame_bytes)
+        self._source = source
+        self._limits = limits
+        self._framer: Framer | None = None
         self._joins_surrogates = False
         self._markup_filters = make_markup_filters(source.guards) if source.guards else []
-        self.decoder = source.dialect.decoder()
         self.decode = source.dialect.decode
         """Returns the deltas of a body that is not streamed."""
         self.has_markup = bool(self._markup_filters)
         """Whether deltas have to pass `filter_markup`."""
 
+    @cached_property
+    def decoder(self) -> StreamDecoder:
+        """Makes deltas of frames. A body that is not streamed needs neither this nor a framer."""
+        return self._source.dialect.decoder()
+
     def read_frames(self, chunk: bytes) -> list[Frame]:
         """Return the frames that this chunk completes."""
+        framer = self._framer or self._make_framer()
         # `find`: for `in`, CPython 3.11 first makes an error that a number was expected.
         if not self._joins_surrogates and (chunk.find(b"\\u") >= 0 or chunk[-1:] == b"\\"):
-            self._framer = SurrogateJoiner(self._framer)
+            framer = self._framer = SurrogateJoiner(framer)
             self._joins_surrogates = True
-        return self._framer.feed(chunk)
+        return framer.feed(chunk)
 
     def close_frames(self) -> list[Frame]:
         """Return the last frames: the provider has closed the stream."""
-        return self._framer.close()
+        return (self._framer or self._make_framer()).close()
+
+    def _make_framer(self) -> Framer:
+        self._framer = self._source.dialect.framer(self._limits.frame_bytes)
+        return self._framer
 
     def filter_markup(self, deltas: Sequence[Delta]) -> Sequence[Delta]:
         """Take leaked markup out of decoded deltas. What these filters hold back is no output yet:

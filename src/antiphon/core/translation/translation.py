@@ -488,16 +488,11 @@ class DeltaPath:
         if not text.text or map_finish_reason(finish.reason) is not COMPLETED:
             return False
         machine = self._machine
-        if machine.phase is not _IDLE or any(
-            type(each) is not EmptyAnswerFilter for each in self._filters
-        ):
+        if machine.phase is not _IDLE or {*map(type, self._filters)} - _IDLE_FILTERS:
             return False
         self.has_output = True
         events += machine.start(found[Start].model)
-        events += machine.text(text.text, text.logprobs)
-        machine.usage(found[Usage])
-        machine.defer_finish(finish.reason, finish.stop_sequence)
-        events += machine.finish()
+        events += machine.complete_text(text, found[Usage], finish)
         return True
 
     def follow(self, delta: Delta | None) -> None:
@@ -557,6 +552,8 @@ class DeltaPath:
             events += self._machine.feed(delta)
 
 
+_IDLE_FILTERS = frozenset({EmptyAnswerFilter})
+"""Filters that do nothing to a response that has a text."""
 _IDLE = Phase.IDLE
 _TEXTUAL = (Text, Reasoning, Refusal)
 _PIECES = frozenset({Text, Reasoning, ToolCall})

@@ -12,6 +12,7 @@ import re
 
 from antiphon.core.deltas import (
     Annotation,
+    BlockStart,
     Delta,
     ItemEnd,
     RawItem,
@@ -55,7 +56,9 @@ class CitationFilter(DeltaFilter):
 def _ends_message(delta: Delta) -> bool:
     if isinstance(delta, Reasoning | Refusal):
         return bool(delta.text)
-    return isinstance(delta, ToolCall | RawItem | RawItemStarted | ItemEnd | SearchStarted)
+    return isinstance(
+        delta, ToolCall | RawItem | RawItemStarted | ItemEnd | SearchStarted | BlockStart
+    )
 
 
 class _CitationScanner:

@@ -1,7 +1,7 @@
 """Content blocks of an Anthropic message: what their deltas add to them.
 
 A block of the server's own tools (`server_tool_use` and results) is an `Extra`, never a call for
-the client to run.
+the client to run; for a client of the same format it is kept (`kept_blocks`).
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from typing import Any
 
 from antiphon.core.deltas import Annotation, Delta, Extra, ReasoningState
 from antiphon.core.items import Document
+from antiphon.dialects.anthropic.kept_blocks import KeptBlock
 from antiphon.dialects.content_blocks import (
     Block,
     CallBlock,
@@ -46,6 +47,8 @@ def extend(block: Block | None, delta: Any) -> list[Delta]:
             return block.sign(signature)
         case {"type": "citations_delta", "citation": citation} if isinstance(block, TextBlock):
             return block.cite(citation)
+        case {"type": str()} if isinstance(block, KeptBlock):
+            return block.write(delta)
     return [Extra(block_type(delta) or "content_block_delta", delta)]
 
 

@@ -13,7 +13,9 @@ from antiphon.core.request import Request
 from antiphon.core.response import Response
 from antiphon.core.stream.usage import estimate_tokens
 from antiphon.dialects.anthropic.errors import render_error, render_failure
+from antiphon.dialects.anthropic.own_names import own_name
 from antiphon.dialects.anthropic.parse import parse_messages
+from antiphon.dialects.anthropic.parse_mcp import LISTING_BETA
 from antiphon.dialects.anthropic.render import MessagesRenderer
 from antiphon.dialects.anthropic.render_message import render_whole
 from antiphon.dialects.client_dialect import NO_HEADERS, ErrorReply, Problem
@@ -38,11 +40,20 @@ class MessagesClient:
     ) -> Request:
         return parse_messages(document, headers=headers, is_large=is_large, is_count=is_count)
 
+    def own_name(self, path: str, request: Request) -> str:
+        return own_name(path, request)
+
     def renderer(self, request: Request, profile: Profile) -> MessagesRenderer:
-        return MessagesRenderer(estimate_input(request), ends_with_text=profile.ends_with_text)
+        return MessagesRenderer(
+            estimate_input(request),
+            ends_with_text=profile.ends_with_text,
+            lists_tools=_lists_tools(request),
+        )
 
     def whole(self, response: Response, request: Request, profile: Profile) -> bytes:
-        return render_whole(response, ends_with_text=profile.ends_with_text)
+        return render_whole(
+            response, ends_with_text=profile.ends_with_text, lists_tools=_lists_tools(request)
+        )
 
     def failure(self, response: Response) -> ErrorReply:
         return render_failure(response)
@@ -52,6 +63,10 @@ class MessagesClient:
 
 
 MESSAGES = MessagesClient()
+
+
+def _lists_tools(request: Request) -> bool:
+    return request.betas is not None and LISTING_BETA in request.betas
 
 
 def estimate_input(request: Request) -> int:

@@ -14,17 +14,19 @@ import msgspec
 from msgspec import Raw, Struct
 
 from antiphon.core.deltas import (
+    BlockStart,
     Delta,
     Extra,
     Failure,
     Finish,
     ReasoningState,
     Refusal,
+    ResponseMembers,
     Start,
     ToolCall,
     Usage,
 )
-from antiphon.core.faults.classify import classify, classify_document
+from antiphon.core.faults.classify import classify_document
 from antiphon.core.faults.fault import ProviderFault, protocol_fault
 from antiphon.core.items import Document
 from antiphon.dialects.anthropic.blocks import (
@@ -34,11 +36,18 @@ from antiphon.dialects.anthropic.blocks import (
     extend,
     make_state,
 )
+from antiphon.dialects.anthropic.kept_blocks import (
+    KeptBlock,
+    KeptText,
+    make_extra,
+    other_members,
+)
 from antiphon.dialects.content_blocks import ContentBlocks, OpaqueBlock
 from antiphon.dialects.json_input import (
     NULL,
     UNREADABLE,
     decode_repaired,
+    fail_unreadable,
     nonempty_string,
     report_unreadable,
 )
@@ -59,6 +68,7 @@ class _Event(Struct):
     delta: Any = None
     message: Any = None
     usage: Any = None
+    context_management: Any = None
     error: Any = None
 
 
@@ -71,6 +81,7 @@ class _Message(Struct):
     stop_sequence: Any = None
     stop_details: Any = None
     container: Any = None
+    context_management: Any = None
     usage: Any = None
     error: Any = None
 
@@ -84,6 +95,8 @@ _decode_message = msgspec.json.Decoder(_Message).decode
 _decode_tool_use = msgspec.json.Decoder(_ToolUse).decode
 _decode_document = msgspec.json.Decoder().decode
 
+_NAMED = frozenset("type id role model content stop_sequence usage error".split())
+"""Members of a message that have a canonical name."""
 _LIMITS = ("max_tokens", "model_context_window_exceeded")
 
 # The block that a delta implies, for servers that leave out `content_block_start`.
@@ -97,9 +110,13 @@ _IMPLIED_BLOCKS: Mapping[str, Raw] = {
 class AnthropicDecoder:
     """Decoder of one streamed answer."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, keeps_blocks: bool = False) -> None:
+        """`keeps_blocks`: for a client of the same format."""
         self._blocks = ContentBlocks(annotate)
         self._usage = UsageCounter()
+        self._keeps_blocks = keeps_blocks
+        self._kept = 0
+        """How many blocks were passed on as they are."""
         self._finished = False
         self.ended = False
         """The provider has marked the end of the stream; nothing more will come."""
@@ -147,7 +164,10 @@ class AnthropicDecoder:
         return self.close_block(_index(event))
 
     def _message_delta(self, event: _Event) -> list[Delta]:
-        return self.finish(event.delta if isinstance(event.delta, dict) else {}, event.usage)
+        message = event.delta if isinstance(event.delta, dict) else {}
+        if event.context_management is not None:
+            message = message | {"context_management": event.context_management}
+        return self.finish(message, event.usage)
 
     def _message_stop(self, event: _Event) -> list[Delta]:
         self.ended = True
@@ -176,14 +196,23 @@ class AnthropicDecoder:
                 self._blocks.open(index, OpaqueBlock())
                 self._blocks.end_message()
                 return [ReasoningState(REDACTED, block, "block")]
+            case unknown if unknown and self._keeps_blocks:
+                self._kept += 1
+                kept = KeptBlock(self._kept, block)
+                self._blocks.open(index, kept)
+                return kept.open()
             case unknown:
                 self._blocks.open(index, OpaqueBlock())
                 dropped = bool(unknown) and unknown not in _SEARCH_BLOCKS
                 return [Extra(unknown or "content_block", block, is_output=dropped)]
 
     def _open_text(self, index: int, block: Document) -> list[Delta]:
-        citations = block.get("citations")
-        opened = self._blocks.new_text(citations if isinstance(citations, list) else ())
+        cited = block.get("citations")
+        citations = cited if isinstance(cited, list) else ()
+        opened = self._blocks.new_text(citations)
+        members = other_members(block, "text") if self._keeps_blocks else {}
+        if members or (self._keeps_blocks and self._blocks.has_text):
+            opened = KeptText(annotate, citations, members)
         self._blocks.open(index, opened)
         return opened.write(block.get("text"))
 
@@ -198,8 +227,11 @@ class AnthropicDecoder:
         arguments = bytes(_decode_tool_use(data).input).decode()
         number, opened = self._blocks.new_call("{}" if arguments == "null" else arguments)
         self._blocks.open(index, opened)
-        call_id = nonempty_string(block.get("id"))
-        return [ToolCall(number, call_id, nonempty_string(block.get("name")))]
+        call = ToolCall(
+            number, nonempty_string(block.get("id")), nonempty_string(block.get("name"))
+        )
+        members = other_members(block, "id", "name", "input") if self._keeps_blocks else {}
+        return [BlockStart("call", make_extra(members)), call] if members else [call]
 
     def close_block(self, index: int) -> list[Delta]:
         return self._blocks.close(index)
@@ -220,9 +252,20 @@ class AnthropicDecoder:
                 reason = "content_filter"
         extras = ("stop_details", "container")
         deltas += [Extra(name, message[name]) for name in extras if message.get(name) is not None]
+        if self._keeps_blocks:
+            deltas.append(self._members(message))
         if reason is None:
             return deltas
         return [*deltas, Finish(reason, nonempty_string(message.get("stop_sequence")))]
+
+    def _members(self, message: Mapping[str, Any]) -> ResponseMembers:
+        """What only this format says of the response."""
+        others = {
+            name: value
+            for name, value in message.items()
+            if name not in _NAMED and value is not None
+        }
+        return ResponseMembers(make_extra({**others, "usage": self._usage.others}))
 
 
 _EVENTS: Mapping[str, Callable[[AnthropicDecoder, _Event], list[Delta]]] = {
@@ -236,15 +279,15 @@ _EVENTS: Mapping[str, Callable[[AnthropicDecoder, _Event], list[Delta]]] = {
 }
 
 
-def decode(body: bytes) -> list[Delta]:
+def decode(body: bytes, *, keeps_blocks: bool = False) -> list[Delta]:
     """Decode a whole answer, its items in the order of its blocks."""
     try:
         message, body = decode_repaired(_decode_message, body)
     except UNREADABLE:
-        return [Failure(classify(200, {}, body))]
+        return [fail_unreadable(body)]
     if message.error is not None or message.type == "error":
         return [Failure(_fault(body))]
-    decoder = AnthropicDecoder()
+    decoder = AnthropicDecoder(keeps_blocks=keeps_blocks)
     deltas: list[Delta] = [Start(nonempty_string(message.model), nonempty_string(message.id))]
     for index, raw in enumerate(message.content or ()):
         deltas += [*decoder.open_block(index, raw), *decoder.close_block(index)]
@@ -278,6 +321,7 @@ _COUNTS = (
     "cache_read_input_tokens",
     "cache_creation_input_tokens",
 )
+_COUNTED = frozenset({*_COUNTS, "service_tier"})
 _CACHED = ("cache_read_input_tokens", "cache_creation_input_tokens")
 
 
@@ -287,6 +331,8 @@ class UsageCounter:
     def __init__(self) -> None:
         self._counts = dict.fromkeys(_COUNTS, 0)
         self._thinking_tokens = 0
+        self.others: Document = {}
+        """Members that count something else."""
 
     def feed(self, usage: Any) -> Iterator[Delta]:
         if not isinstance(usage, dict):
@@ -299,6 +345,7 @@ class UsageCounter:
         match usage.get("output_tokens_details"):
             case {"thinking_tokens": tokens}:
                 self._thinking_tokens = count(tokens) or self._thinking_tokens
+        self.others |= {name: usage[name] for name in usage if name not in _COUNTED}
         yield self._total()
         yield from read_service_tier(usage.get("service_tier"))
 

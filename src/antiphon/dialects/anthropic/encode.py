@@ -24,6 +24,7 @@ from antiphon.dialects.anthropic.messages import (
     with_client_members,
     write_messages,
 )
+from antiphon.dialects.anthropic.parse_mcp import is_declared_apart
 from antiphon.dialects.anthropic.quirks import PLAIN, AnthropicQuirks
 from antiphon.dialects.anthropic.schema import input_schema, output_schema
 from antiphon.dialects.json_output import encode_in_steps
@@ -85,15 +86,24 @@ def _betas(plan: Plan) -> Mapping[str, str]:
 
 def _tools(plan: Plan, quirks: AnthropicQuirks, messages: list[Document]) -> Document:
     tools = [_tool(declaration) for declaration in plan.declarations]
-    tools += [_native_tool(tool, plan, quirks) for tool in plan.native_tools]
+    among_tools = [tool for tool in plan.native_tools if not is_declared_apart(tool)]
+    native = [_native_tool(tool, plan, quirks) for tool in among_tools]
+    if _client_caches(plan):
+        # The prompt begins with the tools: their order is the client's. Servers that are declared
+        # apart come after all tools.
+        for place, tool in zip(plan.native_places, native, strict=False):
+            tools.insert(place, tool)
+    else:
+        tools += native
     if not tools:
-        return _tools_of_history(messages)
+        tools = _tools_of_history(messages)
+        if not plan.native_tools:  # neither are there servers whose tools may be called
+            return {"tools": tools, "tool_choice": {"type": "none"}} if tools else {}
     choice = _tool_choice(plan.tool_choice)
     if plan.parameters.get("parallel_tool_calls") is False and choice["type"] != "none":
         choice["disable_parallel_tool_use"] = True
-    return (
-        {"tools": tools} if choice == {"type": "auto"} else {"tools": tools, "tool_choice": choice}
-    )
+    body: Document = {"tools": tools} if tools else {}
+    return body if choice == {"type": "auto"} else {**body, "tool_choice": choice}
 
 
 def _tool(declaration: ToolDeclaration) -> Document:
@@ -137,12 +147,11 @@ def _search_tool(tool: Mapping[str, Any], plan: Plan, quirks: AnthropicQuirks) -
     return search
 
 
-def _tools_of_history(messages: list[Document]) -> Document:
+def _tools_of_history(messages: list[Document]) -> list[Document]:
     """Tools called earlier but not declared now: the API refuses calls of undeclared tools."""
     blocks = (block for message in messages for block in message["content"])
     names = dict.fromkeys(block["name"] for block in blocks if block["type"] == "tool_use")
-    tools = [{"name": name, "input_schema": input_schema(None)} for name in names]
-    return {"tools": tools, "tool_choice": {"type": "none"}} if tools else {}
+    return [{"name": name, "input_schema": input_schema(None)} for name in names]
 
 
 def _tool_choice(choice: ToolChoice) -> Document:

@@ -31,6 +31,7 @@ from antiphon.core.history.steps import (
 from antiphon.core.items import CacheBreakpoint, Document
 from antiphon.core.plan.plan import Plan
 from antiphon.dialects.anthropic.blocks import REDACTED, THINKING
+from antiphon.dialects.anthropic.kept_blocks import is_server_block
 from antiphon.dialects.anthropic.media import media_block, text_block
 from antiphon.dialects.message_writer import MessageWriter, is_instruction, join_text
 from antiphon.dialects.placeholders import CONTINUE, NO_OUTPUT, NO_TEXT
@@ -48,7 +49,13 @@ def write_messages(plan: Plan, *, unsigned_thinking: bool) -> list[Document]:
 
 
 def _has_places(history: Iterable[Step]) -> bool:
-    return any(step.place is not None for step in history)
+    return any(step.place is not None or _has_client_block(step) for step in history)
+
+
+def _has_client_block(step: Step) -> bool:
+    """Whether a step has a whole content block of this format, from the store."""
+    parts = step.parts if isinstance(step, MessageStep) else ()
+    return any(isinstance(part, TextPart) and "type" in (part.extra or ()) for part in parts)
 
 
 def remove_reasoning(messages: Iterable[Document]) -> list[Document]:
@@ -79,6 +86,12 @@ def _continues_turn(message: Document) -> bool:
 
 def _is_result(block: Document) -> bool:
     return bool(block["type"] == "tool_result")
+
+
+def _is_paused(message: Document) -> bool:
+    """Whether a message has tools that the provider runs: a turn that it has paused, and goes on
+    with if it gets it back as it was."""
+    return any(is_server_block(block) for block in message["content"])
 
 
 def _is_reasoning(block: Document) -> bool:
@@ -192,7 +205,8 @@ class _MessageWriter(MessageWriter):
         """Messages that begin with the user, and end with the assistant only for a prefill."""
         if not messages or messages[0]["role"] == "assistant":
             messages.insert(0, {"role": "user", "content": [text_block(NO_TEXT)]})
-        if messages[-1]["role"] == "assistant" and not self._plan.parameters.get("prefill"):
+        is_complete = messages[-1]["role"] == "assistant" and not _is_paused(messages[-1])
+        if is_complete and not self._plan.parameters.get("prefill"):
             messages.append({"role": "user", "content": [text_block(CONTINUE)]})
         return messages
 

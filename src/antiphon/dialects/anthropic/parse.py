@@ -8,21 +8,23 @@ for every other one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
 
 from antiphon.core.items import Document
 from antiphon.core.request import Request, Thinking
+from antiphon.dialects.anthropic.kept_blocks import is_server_block
 from antiphon.dialects.anthropic.message_ids import response_id
 from antiphon.dialects.anthropic.parse_blocks import read_messages, read_system
 from antiphon.dialects.anthropic.parse_errors import invalid, is_number, mapping, type_name
-from antiphon.dialects.anthropic.parse_mcp import FORMAT, SERVERS, read_servers
+from antiphon.dialects.anthropic.parse_mcp import FORMAT, SERVERS, add_servers
 from antiphon.dialects.anthropic.parse_tools import read_tool_choice, read_tools
 from antiphon.dialects.anthropic.parse_types import REQUEST, check_members
 from antiphon.dialects.client_dialect import NO_HEADERS
-from antiphon.dialects.validate import shorten_unknown
+from antiphon.dialects.validate import describe_unknown, suggest_misspelt
+from antiphon.errors import InvalidRequest
 
 _KNOWN = frozenset(
     """
@@ -46,29 +48,30 @@ def parse_messages(
     request, in lower case: they name the betas, and the session of Claude Code."""
     fields = {name: value for name, value in document.items() if value is not None}
     check_members(fields, REQUEST)
-    messages = _read_message_list(fields)
-    edits = _read_edits(fields)
-    tools, max_searches = read_tools(fields.get("tools", []), messages)
     others = {name: value for name, value in fields.items() if name not in _KNOWN}
-    servers = read_servers(fields.get(SERVERS))
-    unknown, more = shorten_unknown([name for name in others if name != SERVERS])
+    unknown = [name for name in others if name != SERVERS]
+    messages = _read_message_list(fields, unknown)
+    edits = _read_edits(fields)
+    servers = fields.get(SERVERS)
+    has_servers = servers is not None
+    tools, max_searches = read_tools(fields.get("tools", []), messages, has_servers=has_servers)
     return Request(
         raw=document,
         is_large=is_large,
-        unknown=unknown,
-        unknown_more=more,
+        **describe_unknown(unknown, _KNOWN),
         extra={"format": FORMAT, "members": others} if others else None,
-        model=_read_model(fields),
+        model=_read_model(fields, unknown),
         input=(*read_system(fields.get("system")), *read_messages(messages)),
         stream=fields.get("stream") is True and not is_count,
         stream_options={"include_obfuscation": False},
         include=_include(tools),
-        tools=(*tools, *servers),
+        tools=add_servers(tools, servers, messages) if has_servers else tools,
         tool_choice=read_tool_choice(fields.get("tool_choice"), tools),
         parallel_tool_calls=_read_parallel(fields),
         max_tool_calls=max_searches,
         **_read_format(fields),
         betas=_read_betas(headers),
+        client_format=FORMAT,
         prompt_caching="client",
         cache_control=mapping(fields.get("cache_control")) or None,
         context_edits=edits,
@@ -82,10 +85,10 @@ def parse_messages(
     )
 
 
-def _read_message_list(fields: Document) -> list[Document]:
+def _read_message_list(fields: Document, unknown: Sequence[str]) -> list[Document]:
     messages = fields.get("messages")
     if messages is None:
-        raise invalid("messages", "Field required")
+        raise _missing("messages", unknown)
     if not isinstance(messages, list):
         raise invalid("messages", f"Input should be a valid list, not {type_name(messages)}")
     if not messages:
@@ -93,10 +96,15 @@ def _read_message_list(fields: Document) -> list[Document]:
     return messages
 
 
-def _read_model(fields: Document) -> str:
+def _missing(name: str, unknown: Sequence[str]) -> InvalidRequest:
+    hint = suggest_misspelt(name, unknown)
+    return invalid(name, f"Field required.{hint}" if hint else "Field required")
+
+
+def _read_model(fields: Document, unknown: Sequence[str]) -> str:
     model = fields.get("model")
     if model is None:
-        raise invalid("model", "Field required")
+        raise _missing("model", unknown)
     if not isinstance(model, str) or not model.strip():
         raise invalid("model", "Input should be a non-empty string")
     return model
@@ -149,12 +157,13 @@ def _read_compaction(edits: tuple[Document, ...]) -> tuple[Document, ...]:
 
 
 def _is_prefill(message: Any) -> bool:
-    """Whether the last message is the begin of the answer: text of the assistant."""
+    """Whether the last message is the begin of the answer: text of the assistant, and no turn that
+    the provider has paused."""
     match message:
         case {"role": "assistant", "content": str(text)} if text:
             return True
-        case {"role": "assistant", "content": [*_, {"type": "text"}]}:
-            return True
+        case {"role": "assistant", "content": [*blocks, {"type": "text"}]}:
+            return not any(map(is_server_block, blocks))
     return False
 
 

@@ -18,9 +18,10 @@ import msgspec
 from antiphon.core.history.capsule import is_capsule
 from antiphon.core.items import Document
 from antiphon.dialects.anthropic.blocks import REDACTED, THINKING
+from antiphon.dialects.anthropic.kept_blocks import CITED, echoed_block, is_own_citation
 from antiphon.dialects.anthropic.message_ids import unwrap_call_id
 from antiphon.dialects.anthropic.parse_errors import invalid, mapping, type_name
-from antiphon.dialects.anthropic.parse_mcp import FORMAT, call_of_block
+from antiphon.dialects.anthropic.parse_mcp import FORMAT
 from antiphon.dialects.anthropic.parse_types import BLOCKS, check_members
 
 _SYSTEM = -1
@@ -45,12 +46,6 @@ def with_extra(item: Document, block: Mapping[str, Any], *known: str) -> Documen
 def _client_block(block: Document, text: str = "") -> Document:
     about = {"text": text} if text else {}
     return {"type": "client_block", "format": FORMAT, "block": block, **about}
-
-
-def _instead(block: Document) -> Document:
-    """The item that other providers get instead of a block, if it stands for one."""
-    call = call_of_block(block)
-    return {} if call is None else {"instead": call}
 
 
 # --- the system prompt ----------------------------------------------------------------------------
@@ -124,7 +119,7 @@ class _MessageReader:
             self._add(_ITEMS[kind](block, path), position)
         elif self._role == "assistant" and kind != "text" and kind not in _PARTS:
             self._end_parts()
-            self._add({**_client_block(block), "role": "assistant", **_instead(block)}, position)
+            self._add(echoed_block(block), position)
         else:
             self._add_part(_read_part(block, path, self._text_type), position)
 
@@ -265,10 +260,21 @@ def _read_part(block: Any, path: str, text_type: str) -> Document:
     if kind == "text":
         if not isinstance(block.get("text"), str):
             raise invalid(f"{path}.text", "Field required")
-        return with_extra({"type": text_type, "text": block["text"]}, block, "text")
+        return _read_text(block, text_type)
     reader = _PARTS.get(kind)
     part = reader(block) if reader is not None else None
     return _client_block(block, _text_of(block)) if part is None else part
+
+
+def _read_text(block: Document, text_type: str) -> Document:
+    """Text without the citations that the renderer has made of another format: no provider accepts
+    them."""
+    cited = block.get(CITED)
+    if isinstance(cited, list) and any(map(is_own_citation, cited)):
+        others = [citation for citation in cited if not is_own_citation(citation)]
+        block = {name: value for name, value in block.items() if name != CITED}
+        block |= {CITED: others} if others else {}
+    return with_extra({"type": text_type, "text": block["text"]}, block, "text")
 
 
 def _read_image(block: Document) -> Document | None:

@@ -15,25 +15,31 @@ from typing import Any
 from antiphon.core.items import Document
 from antiphon.dialects.anthropic.parse_blocks import with_extra
 from antiphon.dialects.anthropic.parse_errors import invalid, mapping, type_name
-from antiphon.dialects.anthropic.parse_mcp import FORMAT
+from antiphon.dialects.anthropic.parse_mcp import FORMAT, NO_SERVERS, NO_TYPE, TOOLSET
 from antiphon.dialects.anthropic.parse_types import TOOL, check_members
 
 _DATED = re.compile(r"(?P<family>[a-z_]+?)_20\d{6}$")
 _CUSTOM = ("type", "name", "description", "input_schema", "strict", "defer_loading")
 
 
-def read_tools(tools: Any, messages: list[Any]) -> tuple[tuple[Document, ...], int | None]:
-    """The tools, and how often the web may be searched."""
+def read_tools(
+    tools: Any, messages: list[Any], *, has_servers: bool = False
+) -> tuple[tuple[Document, ...], int | None]:
+    """The tools, and how often the web may be searched. `has_servers`: the request names MCP
+    servers, to which its toolsets belong."""
     if not isinstance(tools, list):
         raise invalid("tools", f"Input should be a valid list, not {type_name(tools)}")
     found = _references(messages)
-    read = tuple(_read_tool(tool, f"tools.{at}", found) for at, tool in enumerate(tools))
+    read = tuple(
+        _read_tool(tool, f"tools.{at}", found, has_servers=has_servers)
+        for at, tool in enumerate(tools)
+    )
     searches = [tool["extra"]["members"] for tool in read if tool["type"] == "web_search"]
     limits = [search.get("max_uses") for search in searches]
     return read, next((limit for limit in limits if limit is not None and limit > 0), None)
 
 
-def _read_tool(tool: Any, path: str, found: Mapping[str, int]) -> Document:
+def _read_tool(tool: Any, path: str, found: Mapping[str, int], *, has_servers: bool) -> Document:
     if not isinstance(tool, dict):
         raise invalid(path, f"Input should be an object, not {type_name(tool)}")
     check_members(tool, TOOL, path)
@@ -48,6 +54,10 @@ def _read_tool(tool: Any, path: str, found: Mapping[str, int]) -> Document:
         return {**known, "parameters": schema, **_whole(tool)}
     if family == "web_search":
         return _read_search(tool)
+    if family == "mcp":
+        raise invalid(f"{path}.type", NO_TYPE)
+    if family == TOOLSET and not has_servers:
+        raise invalid(f"{path}.mcp_server_name", NO_SERVERS)
     return {**tool, **_whole(tool)}
 
 

@@ -24,11 +24,14 @@ from antiphon.core.events import (
     Completed,
     Created,
     Failed,
+    HostedToolEvent,
     Incomplete,
     InputDelta,
     ItemAdded,
     ItemDone,
     MCPArgumentsDelta,
+    PartAdded,
+    PartDone,
     ReasoningDelta,
     SummaryDelta,
     TextDelta,
@@ -50,15 +53,20 @@ from antiphon.dialects.anthropic.render_items import (
     compaction_block,
     is_call,
     is_compaction,
+    is_kept_block,
+    is_listing,
     is_server_call,
     is_unfinished,
+    listing_block,
     render_citation,
     server_arguments,
     server_result_block,
     server_use_block,
 )
+from antiphon.dialects.anthropic.render_kept import KeptContent
 from antiphon.dialects.anthropic.render_message import (
     end_of_message,
+    kept_context,
     message_head,
     refusal_of,
     render_usage,
@@ -76,11 +84,16 @@ class MessagesRenderer:
     keepalive_diagnostic: Diagnostic | None = None
     """Clients of this format get `ping` events, as the API itself sends them."""
 
-    def __init__(self, input_tokens: int = 0, *, ends_with_text: bool = False) -> None:
+    def __init__(
+        self, input_tokens: int = 0, *, ends_with_text: bool = False, lists_tools: bool = False
+    ) -> None:
         """`input_tokens`: an estimate for the start of the stream; the end has the exact number.
-        `ends_with_text`: state of the provider after the last text is left out."""
+        `ends_with_text`: state of the provider after the last text is left out. `lists_tools`: the
+        client gets the tools of each MCP server that was asked for them."""
         self._input_tokens = input_tokens
+        self._lists_tools = lists_tools
         self._blocks = ContentBlocks(ends_with_text=ends_with_text)
+        self._kept = KeptContent(self._blocks)
         self._response_id = ""
         self._renderers: Mapping[type, Callable[[Any], bytes]] = {
             TextDelta: self._render_text,
@@ -92,6 +105,9 @@ class MessagesRenderer:
             AnnotationAdded: self._render_annotation,
             ItemAdded: self._render_item_start,
             ItemDone: self._render_item_end,
+            PartAdded: self._kept.open_text,
+            PartDone: self._kept.end_text,
+            HostedToolEvent: self._kept.add,
             Created: self._render_start,
             Completed: self._render_end,
             Incomplete: self._render_end,
@@ -118,7 +134,7 @@ class MessagesRenderer:
 
     def _render_annotation(self, event: AnnotationAdded) -> bytes:
         citation = render_citation(event.annotation)
-        if citation is None:
+        if citation is None or self._kept.has_citations:
             return b""
         shows = ("text", event.output_index, event.content_index)
         return self._blocks.show(shows, EMPTY_TEXT) + self._blocks.delta(CITATIONS, citation)
@@ -154,6 +170,8 @@ class MessagesRenderer:
             return self._blocks.open(shows, block)
         if is_server_call(item):
             return self._blocks.open(shows, server_use_block(item))
+        if is_kept_block(item):
+            return self._kept.open_block(shows, item)
         return b""
 
     def _render_arguments(self, event: ArgumentsDelta | MCPArgumentsDelta) -> bytes:
@@ -178,8 +196,7 @@ class MessagesRenderer:
     def _end_server_call(self, item: Document, output_index: int) -> bytes:
         has_input = self._blocks.has_input
         rest = b"" if has_input else self._blocks.add_input(server_arguments(item))
-        result = self._blocks.open(("result", output_index), server_result_block(item))
-        return rest + result + self._blocks.close()
+        return rest + self._blocks.add_whole(("result", output_index), server_result_block(item))
 
     def _render_item_end(self, event: ItemDone) -> bytes:
         item = event.item
@@ -191,7 +208,13 @@ class MessagesRenderer:
             return self._end_call(item)
         if is_compaction(item):
             return self._render_compaction(item)
-        return self._end_server_call(item, event.output_index) if is_server_call(item) else b""
+        if is_kept_block(item):
+            return self._kept.end_block(item)
+        if is_server_call(item):
+            return self._end_server_call(item, event.output_index)
+        if self._lists_tools and is_listing(item):
+            return self._blocks.add_whole(("listing", event.output_index), listing_block(item))
+        return b""
 
     def _render_compaction(self, item: Document) -> bytes:
         block = compaction_block(item)
@@ -214,7 +237,9 @@ class MessagesRenderer:
         if response.status == "cancelled":
             return stream_error("server_error", "The response was cancelled.")
         delta = end_of_message(response, refusal_of(response.output))
-        end = {"type": "message_delta", "delta": delta, "usage": render_usage(response)}
+        usage = render_usage(response)
+        context = kept_context(response)
+        end = {"type": "message_delta", "delta": delta, "usage": usage, **context}
         return self._blocks.close() + frame(end) + _MESSAGE_STOP
 
     def _render_failure(self, event: Failed) -> bytes:

@@ -53,6 +53,10 @@ class ContentBlocks:
         start = {"type": "content_block_start", "index": self._count - 1, "content_block": block}
         return closing + frame(start)
 
+    def add_whole(self, shows: tuple[object, ...], block: Document) -> bytes:
+        """A block without deltas."""
+        return self.open(shows, block) + self.close()
+
     def close(self) -> bytes:
         if self._open is None:
             return b""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, TypeGuard
 
 import msgspec
+from msgspec import UnsetType
 
 from antiphon.core.items import (
     ApplyPatchCall,
@@ -14,10 +15,14 @@ from antiphon.core.items import (
     FunctionCall,
     Item,
     LocalShellCall,
+    OutputText,
+    Part,
     ShellCall,
     ToolSearchCall,
 )
+from antiphon.dialects.anthropic.kept_blocks import CLIENT_BLOCK, OWN_SEARCH
 from antiphon.dialects.anthropic.message_ids import wrap_call_id
+from antiphon.dialects.anthropic.parse_mcp import FORMAT
 
 _CALLS = (FunctionCall, CustomToolCall, ShellCall, LocalShellCall, ApplyPatchCall, ToolSearchCall)
 _NAMES: dict[type, str] = {
@@ -26,6 +31,29 @@ _NAMES: dict[type, str] = {
     ApplyPatchCall: "apply_patch",
     ToolSearchCall: "tool_search",
 }
+
+# --- what the provider has sent in this format ----------------------------------------------------
+
+
+def kept_members(extra: Document | UnsetType) -> Document | None:
+    """The members of the provider's own block or message; None if it was of another format."""
+    match extra:
+        case {"format": str(name), "members": dict(members)} if name == FORMAT:
+            return members
+    return None
+
+
+def kept_of_part(part: Part) -> Document | None:
+    """The members of the provider's own text block, if it has sent one."""
+    return kept_members(part.extra) if isinstance(part, OutputText) else None
+
+
+def is_kept_block(item: Item) -> TypeGuard[Document]:
+    match item:
+        case {"type": str(kind), "format": str(name), "block": dict()}:
+            return (kind, name) == (CLIENT_BLOCK, FORMAT)
+    return False
+
 
 # --- calls ----------------------------------------------------------------------------------------
 
@@ -43,7 +71,8 @@ def call_block(item: CallItem, response_id: str, output_index: int) -> Document:
     """The block of a call, without its arguments."""
     call_id = wrap_call_id(item.call_id, response_id, output_index)
     name = item.name if isinstance(item, FunctionCall | CustomToolCall) else _NAMES[type(item)]
-    return {"type": "tool_use", "id": call_id, "name": name, "input": {}}
+    block = {"type": "tool_use", "id": call_id, "name": name, "input": {}}
+    return block | (kept_members(item.extra) or {}) if isinstance(item, FunctionCall) else block
 
 
 def call_arguments(item: CallItem) -> str:
@@ -84,7 +113,7 @@ def is_search(item: Item) -> TypeGuard[Document]:
 
 
 def _search_id(item: Document) -> str:
-    return f"srvtoolu_{str(item.get('id')).removeprefix('ws_')}"
+    return OWN_SEARCH + str(item.get("id")).removeprefix("ws_")
 
 
 def search_use_block(item: Document) -> Document:
@@ -124,10 +153,6 @@ def _result(source: Document) -> Document:
 # --- tools of MCP servers -------------------------------------------------------------------------
 
 
-def is_mcp_call(item: Item) -> TypeGuard[Document]:
-    return isinstance(item, dict) and item.get("type") == "mcp_call"
-
-
 def _mcp_id(item: Document) -> str:
     return f"mcptoolu_{str(item.get('id')).removeprefix('mcp_')}"
 
@@ -160,11 +185,29 @@ def _error_text(error: Any) -> str:
     return _json(error)
 
 
+def is_listing(item: Item) -> TypeGuard[Document]:
+    """Whether an item is the list of a server's tools; one that failed has no block."""
+    if not isinstance(item, dict) or item.get("type") != "mcp_list_tools":
+        return False
+    return not item.get("error")
+
+
+def listing_block(item: Document) -> Document:
+    """The list of a server's tools, as clients send it back."""
+    tools = [
+        {name: tool.get(name) for name in ("name", "description", "input_schema")}
+        for tool in item.get("tools") or ()
+        if isinstance(tool, dict)
+    ]
+    name = item.get("server_label")
+    return {"type": "mcp_tool_listing", "mcp_server_name": name, "tools": tools}
+
+
 # --- calls that a server makes --------------------------------------------------------------------
 
 
 def is_server_call(item: Item) -> TypeGuard[Document]:
-    return is_search(item) or is_mcp_call(item)
+    return isinstance(item, dict) and item.get("type") in ("web_search_call", "mcp_call")
 
 
 def server_use_block(item: Document) -> Document:

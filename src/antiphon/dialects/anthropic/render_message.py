@@ -9,6 +9,7 @@ from msgspec import UnsetType
 
 from antiphon.core.items import Document, Item, Message, OutputText, ReasoningItem, RefusalText
 from antiphon.core.response import Response, ResponseUsage
+from antiphon.dialects.anthropic.kept_blocks import CITED
 from antiphon.dialects.anthropic.message_ids import message_id
 from antiphon.dialects.anthropic.render_items import (
     call_arguments,
@@ -17,9 +18,14 @@ from antiphon.dialects.anthropic.render_items import (
     compaction_block,
     is_call,
     is_compaction,
+    is_kept_block,
+    is_listing,
     is_search,
     is_server_call,
     is_unfinished,
+    kept_members,
+    kept_of_part,
+    listing_block,
     render_citation,
     server_arguments,
     server_result_block,
@@ -27,14 +33,20 @@ from antiphon.dialects.anthropic.render_items import (
 )
 
 _TIERS = {"default": "standard"}
+_CONTEXT = "context_management"
+_NOT_OF_END = frozenset({"usage", "stop_reason", _CONTEXT})
+_STOP_REASONS = frozenset("end_turn tool_use max_tokens stop_sequence refusal".split())
 
 
-def render_whole(response: Response, *, ends_with_text: bool = False) -> bytes:
+def render_whole(
+    response: Response, *, ends_with_text: bool = False, lists_tools: bool = False
+) -> bytes:
     """Render a response that is not streamed. `ends_with_text`: state of the provider after the
-    last text is left out."""
+    last text is left out. `lists_tools`: as in a stream."""
     blocks = [
         block
         for index, item in enumerate(response.output)
+        if lists_tools or not is_listing(item)
         for block in _item_blocks(item, response.id, index)
     ]
     if ends_with_text:
@@ -43,6 +55,7 @@ def render_whole(response: Response, *, ends_with_text: bool = False) -> bytes:
         **message_head(response),
         "content": blocks,
         **end_of_message(response, refusal_of(response.output)),
+        **kept_context(response),
         "usage": render_usage(response),
     }
     return msgspec.json.encode(message)
@@ -78,20 +91,26 @@ def _item_blocks(item: Item, response_id: str, index: int) -> Iterator[Document]
                 **call_block(item, response_id, index),
                 "input": call_input(call_arguments(item)),
             }
+    elif is_kept_block(item):
+        yield item["block"]
     elif is_compaction(item):
         yield compaction_block(item)
     elif is_server_call(item):
         yield {**server_use_block(item), "input": call_input(server_arguments(item))}
         yield server_result_block(item)
+    elif is_listing(item):
+        yield listing_block(item)
 
 
 def _text_blocks(message: Message) -> Iterator[Document]:
     for part in message.content:
         if isinstance(part, OutputText) and part.text:
-            block: Document = {"type": "text", "text": part.text}
             rendered = map(render_citation, part.annotations)
             citations = [citation for citation in rendered if citation is not None]
-            yield {**block, "citations": citations} if citations else block
+            block: Document = {"type": "text", "text": part.text}
+            if citations:
+                block[CITED] = citations
+            yield block | (kept_of_part(part) or {})
 
 
 def _thinking_blocks(item: ReasoningItem) -> Iterator[Document]:
@@ -127,7 +146,26 @@ def end_of_message(response: Response, refusal: str) -> Document:
         if response.incomplete_details is not None:
             details["reason"] = "content_filter"  # for our own dialect; the API has no such end
         end["stop_details"] = details
-    return end
+    return end | _kept_end(response, end["stop_reason"])
+
+
+def _kept_end(response: Response, reason: str) -> Document:
+    """What the provider itself says of the end, in this format. A reason without a name elsewhere
+    takes the place of the one that stands for it; any other is known by the output."""
+    members = kept_members(response.extra) or {}
+    left_out = _NOT_OF_END if reason == "refusal" else {*_NOT_OF_END, "stop_details"}
+    kept = {name: members[name] for name in members if name not in left_out}
+    own = members.get("stop_reason")
+    is_nameless = isinstance(own, str) and own not in _STOP_REASONS
+    if is_nameless and reason in ("end_turn", "max_tokens"):
+        kept["stop_reason"] = own
+    return kept
+
+
+def kept_context(response: Response) -> Document:
+    """What the provider has removed from the context. In a stream it is no part of the delta."""
+    members = kept_members(response.extra) or {}
+    return {name: members[name] for name in members if name == _CONTEXT}
 
 
 def _stop_reason(response: Response, matched: str | None, refusal: str) -> str:
@@ -158,4 +196,5 @@ def render_usage(response: Response, estimate: int = 0) -> Document:
         counts["output_tokens_details"] = {"thinking_tokens": thinking}
     if searches := sum(map(is_search, response.output)):
         counts["server_tool_use"] = {"web_search_requests": searches, "web_fetch_requests": 0}
-    return counts
+    others: Document = (kept_members(response.extra) or {}).get("usage", {})
+    return others | counts

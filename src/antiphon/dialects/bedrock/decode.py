@@ -30,6 +30,7 @@ from antiphon.dialects.json_input import (
     UNREADABLE,
     decode_lenient,
     decode_repaired,
+    fail_unreadable,
     nonempty_string,
 )
 from antiphon.dialects.service_tier import read_service_tier
@@ -216,7 +217,7 @@ def decode(body: bytes) -> list[Delta]:
         document, body = decode_repaired(_decode_object, body)
         answer = _decode_answer(body)
     except UNREADABLE:
-        return [Failure(classify(200, {}, body))]
+        return [fail_unreadable(body)]
     if answer.output is None:
         fault = classify_document(document)
         return decode_invoked(body, document) if fault is None else [Failure(fault)]

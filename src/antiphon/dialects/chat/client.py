@@ -8,6 +8,7 @@ from antiphon.core.client_profile import Profile
 from antiphon.core.items import Document
 from antiphon.core.request import Request
 from antiphon.core.response import Response, ResponseError
+from antiphon.dialects.chat.own_names import own_name
 from antiphon.dialects.chat.parse import parse_chat
 from antiphon.dialects.chat.render import ChatRenderer, render_whole
 from antiphon.dialects.client_dialect import NO_HEADERS, ErrorReply, Problem
@@ -30,6 +31,9 @@ class ChatClient:
         is_count: bool = False,
     ) -> Request:
         return parse_chat(document, is_large=is_large)
+
+    def own_name(self, path: str, request: Request) -> str:
+        return own_name(path, request)
 
     def renderer(self, request: Request, profile: Profile) -> ChatRenderer:
         return ChatRenderer(request, profile)

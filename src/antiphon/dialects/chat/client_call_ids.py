@@ -14,6 +14,8 @@ from typing import NamedTuple
 import msgspec
 from msgspec import Struct
 
+from antiphon.dialects.anthropic.message_ids import unwrap_call_id
+
 _PLAIN = "call_ap1"
 _WITH_STATE = "call_aps"
 _MAX_OWN_CHARS = 1024
@@ -58,10 +60,11 @@ def write_call_id(call_id: str, item: str, sealed: SealedStates = NO_STATES) -> 
 
 
 def read_call_id(text: str) -> CallKey:
-    """Read an id that a client returns; one that another server made stays as it is."""
+    """Read an id that a client returns. One that it has from Messages leads to the provider's own,
+    too; one that another server made stays as it is."""
     prefix = text[: len(_PLAIN)]
     if prefix not in (_PLAIN, _WITH_STATE):
-        return CallKey(text)
+        return CallKey(unwrap_call_id(text))
     try:
         content = _to_bytes(text[len(_PLAIN) :])
         if prefix == _WITH_STATE:

@@ -24,13 +24,14 @@ from antiphon.core.deltas import (
     Text,
     ToolCall,
 )
-from antiphon.core.faults.classify import classify, classify_document
+from antiphon.core.faults.classify import classify_document
 from antiphon.dialects.chat.reasoning_state import DETAILS, SIGNATURE
 from antiphon.dialects.chat.tool_calls import CallFragment, CallTracker
 from antiphon.dialects.content_blocks import url_citation
 from antiphon.dialects.json_input import (
     UNREADABLE,
     decode_repaired,
+    fail_unreadable,
     nonempty_string,
     report_unreadable,
 )
@@ -325,14 +326,15 @@ def decode(body: bytes) -> list[Delta]:
     try:
         return _decode_whole(*decode_repaired(_decode_chunk, body))
     except UNREADABLE:
-        return [Failure(classify(200, {}, body))]
+        return [fail_unreadable(body)]
 
 
 def _decode_whole(chunk: _Chunk, body: bytes) -> list[Delta]:
     deltas: list[Delta] = [_start(chunk)]
     deltas += read_service_tier(chunk.service_tier)
     deltas += _chunk_usage(chunk)
-    deltas += _cite_search_results(chunk, SearchResults())
+    if chunk.web_search or chunk.search_results or chunk.citations:
+        deltas += _cite_search_results(chunk, SearchResults())
     for choice in chunk.choices or ():
         deltas += _whole_choice_deltas(choice)
     if not chunk.choices or chunk.error or chunk.base_resp:
@@ -346,18 +348,24 @@ def _whole_choice_deltas(choice: _Choice) -> Iterator[Delta]:
         return
     message = choice.message or choice.delta or _EMPTY_MESSAGE
     yield from _reasoning(message)
-    calls = CallTracker()
-    legacy = None if message.tool_calls else message.function_call
-    for position, (fragment, signature) in enumerate(_call_fragments(message, legacy)):
-        yield from signature
-        yield calls.feed(msgspec.structs.replace(fragment, index=position))
+    if message.tool_calls or message.function_call:
+        yield from _whole_calls(message)
     if message.content:
         yield from _content(message.content, choice.logprobs)
     if message.refusal and isinstance(message.refusal, str):
         yield Refusal(message.refusal)
     yield from _annotations_and_extras(message)
     yield Finish(nonempty_string(choice.finish_reason))
-    yield from _choice_usage_and_error(choice)
+    if choice.usage or choice.error:
+        yield from _choice_usage_and_error(choice)
+
+
+def _whole_calls(message: _Message) -> Iterator[Delta]:
+    calls = CallTracker()
+    legacy = None if message.tool_calls else message.function_call
+    for position, (fragment, signature) in enumerate(_call_fragments(message, legacy)):
+        yield from signature
+        yield calls.feed(msgspec.structs.replace(fragment, index=position))
 
 
 # --- content, reasoning and calls of a message ---

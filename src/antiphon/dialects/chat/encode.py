@@ -26,19 +26,21 @@ _NO_PARAMETERS: Mapping[str, Any] = {"type": "object", "properties": {}}
 
 def encode(plan: Plan, *, stream: bool, quirks: ChatQuirks = PLAIN) -> Outbound:
     stream = stream or quirks.only_streams
-    body: Document = {
-        "model": plan.model,
-        **quirks.fields,
-        **_tools(plan, quirks),
-        **_response_format(plan.contract),
-        **_parameters(plan, quirks),
-        **_effort(plan.effort, quirks),
-        **_streaming(stream, quirks),
-        "messages": write_messages(plan, quirks),
-    }
+    body: Document = {"model": plan.model, **quirks.fields}
+    if plan.declarations or plan.native_tools:
+        body |= _tools(plan, quirks)
+    if plan.contract.asked != "text":
+        body |= _response_format(plan.contract)
+    if plan.parameters or plan.include_logprobs:
+        body |= _parameters(plan, quirks)
+    if plan.effort is not None:
+        body |= _effort(plan.effort, quirks)
+    if stream:
+        body |= _streaming(quirks)
+    body["messages"] = write_messages(plan, quirks)
     if quirks.patch is not None:
         body = quirks.patch(body, plan)
-    body["messages"] = body.pop("messages")  # last, whatever a patch has added
+        body["messages"] = body.pop("messages")  # last, whatever the patch has added
     accept = "text/event-stream" if stream else "application/json"
     return Outbound(
         path=PATH,
@@ -48,8 +50,6 @@ def encode(plan: Plan, *, stream: bool, quirks: ChatQuirks = PLAIN) -> Outbound:
 
 
 def _tools(plan: Plan, quirks: ChatQuirks) -> Document:
-    if not plan.declarations and not plan.native_tools:
-        return {}
     declared = [_tool(declaration, quirks) for declaration in plan.declarations]
     tools = [*declared, *map(dict, plan.native_tools)]
     choice = _tool_choice(plan.tool_choice, quirks)
@@ -78,8 +78,6 @@ def _tool_choice(choice: ToolChoice, quirks: ChatQuirks) -> str | Document | Non
 
 
 def _response_format(contract: OutputContract) -> Document:
-    if contract.asked == "text":
-        return {}
     if contract.asked == "json_object":
         return {"response_format": {"type": "json_object"}}
     schema: Document = {"name": contract.name}
@@ -112,8 +110,8 @@ def _parameters(plan: Plan, quirks: ChatQuirks) -> Document:
     return body
 
 
-def _effort(effort: str | None, quirks: ChatQuirks) -> Document:
-    if effort is None or quirks.effort_field is None:
+def _effort(effort: str, quirks: ChatQuirks) -> Document:
+    if quirks.effort_field is None:
         return {}
     if effort == "none" and quirks.thinking_off is not None:
         return {**quirks.thinking_off}
@@ -121,8 +119,6 @@ def _effort(effort: str | None, quirks: ChatQuirks) -> Document:
     return {**quirks.thinking_on, outer: {inner: effort} if inner else effort}
 
 
-def _streaming(stream: bool, quirks: ChatQuirks) -> Document:
-    if not stream:
-        return {}
+def _streaming(quirks: ChatQuirks) -> Document:
     usage: Document = {"stream_options": {"include_usage": True}} if quirks.stream_usage else {}
     return {"stream": True, **usage}

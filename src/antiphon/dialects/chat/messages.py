@@ -60,7 +60,8 @@ def _history_messages(plan: Plan, quirks: ChatQuirks) -> Iterator[Document]:
         if own:
             yield from _assistant_message(list(steps), plan, quirks, ids)
         else:
-            yield from (_client_message(step, plan, ids) for step in steps)
+            for step in steps:
+                yield _client_message(step, plan, ids)
 
 
 def _assistant_message(

@@ -12,6 +12,7 @@ from typing import Any
 
 from antiphon.core.items import Document
 from antiphon.core.request import Request
+from antiphon.dialects.chat.own_names import MAX_TOKENS, SEARCH
 from antiphon.dialects.chat.parse_messages import read_messages
 from antiphon.dialects.validate import (
     Reader,
@@ -20,6 +21,7 @@ from antiphon.dialects.validate import (
     any_value,
     boolean,
     by_type,
+    describe_unknown,
     enum,
     integer,
     invalid_value,
@@ -30,34 +32,30 @@ from antiphon.dialects.validate import (
     non_empty_string,
     number,
     object_of,
-    shorten_unknown,
     string,
     string_up_to,
     tagged_union,
 )
 
-_MAX_TOKENS = ("max_completion_tokens", "max_tokens")
-_SEARCH = "web_search_options"
 _LOGPROBS = frozenset({"message.output_text.logprobs"})
 
 
 def parse_chat(raw: Document, *, is_large: bool = False) -> Request:
     """Validate a decoded body, or raise an `InvalidRequest`."""
     fields = {name: value for name, value in raw.items() if value is not None}
+    unknown = [name for name in fields if name not in _KNOWN_FIELDS]
     for name in ("model", "messages"):
         if name not in fields:
-            raise missing_parameter(name)
+            raise missing_parameter(name, given=unknown)
     values = {name: read(fields[name], name) for name, read in _FIELDS.items() if name in fields}
     for name, read in _CHECKED_FIELDS.items():
         if name in fields:
             read(fields[name], name)
     _reject_unsupported(fields)
-    unknown, more = shorten_unknown(name for name in fields if name not in _KNOWN_FIELDS)
     return Request(
         raw=raw,
         is_large=is_large,
-        unknown=unknown,
-        unknown_more=more,
+        **describe_unknown(unknown, _KNOWN_FIELDS),
         input=read_messages(fields["messages"], "messages"),
         store=fields.get("store") is True,
         state_carrier="call_ids" if fields.get("store") is False else "store",
@@ -95,8 +93,23 @@ _CUSTOM = object_of(
         "format": tagged_union({"text": any_object, "grammar": object_of({"grammar": _GRAMMAR})}),
     },
 )
+_MCP = object_of(
+    {"server_label": non_empty_string, "require_approval": enum("never")},
+    {
+        "server_url": string,
+        "server_description": string,
+        "authorization": string,
+        "headers": map_of(string),
+        "allowed_tools": list_of(string),
+    },
+)
+"""The format has no item for a call of a server: the client cannot approve one."""
 _TOOL = tagged_union(
-    {"function": object_of({"function": _FUNCTION}), "custom": object_of({"custom": _CUSTOM})},
+    {
+        "function": object_of({"function": _FUNCTION}),
+        "custom": object_of({"custom": _CUSTOM}),
+        "mcp": _MCP,
+    },
     allow_unknown=True,
 )
 _NAMED = object_of({"name": non_empty_string})
@@ -128,15 +141,15 @@ def _read_tools(fields: Document) -> Iterator[Document]:
         yield _read_tool(tool)
     for function in fields.get("functions", ()):
         yield {"type": "function", **function}
-    if _SEARCH in fields:
-        yield {"type": "web_search", **_read_search(fields[_SEARCH])}
+    if SEARCH in fields:
+        yield {"type": "web_search", **_read_search(fields[SEARCH])}
 
 
 def _read_tool(tool: Document) -> Document:
     """Flatten a tool: `{"type": "function", "function": {…}}` has its members in an object."""
     kind = tool["type"]
     nested = tool.get(kind)
-    if not isinstance(nested, Mapping):
+    if not isinstance(nested, Mapping) or kind == "mcp":
         return tool
     flat = {"type": kind, **{name: value for name, value in tool.items() if name != kind}, **nested}
     grammar = (flat.get("format") or {}).get("grammar") if kind == "custom" else None
@@ -184,7 +197,7 @@ _EFFORT = string_up_to(64)
 
 
 def _read_max_tokens(fields: Document) -> int | None:
-    return next((fields[name] for name in _MAX_TOKENS if name in fields), None)
+    return next((fields[name] for name in MAX_TOKENS if name in fields), None)
 
 
 def _read_effort(fields: Document) -> str | None:
@@ -262,7 +275,7 @@ _CHECKED_FIELDS: Readers = {
     "audio": any_object,
     "logprobs": boolean,
     "prediction": any_object,
-    _SEARCH: any_object,
+    SEARCH: any_object,
 }
 """Members that become something else in a canonical request."""
-_KNOWN_FIELDS = {*_FIELDS, *_CHECKED_FIELDS}
+_KNOWN_FIELDS = frozenset({*_FIELDS, *_CHECKED_FIELDS})

@@ -58,7 +58,7 @@ class _Thread:
 
     def read(self, message: Document, param: str) -> Iterator[Document]:
         if "role" not in message:
-            raise missing_parameter(f"{param}.role")
+            raise missing_parameter(f"{param}.role", given=message)
         role = string(message["role"], f"{param}.role")
         if role == "assistant":
             return self._read_assistant(message, param)

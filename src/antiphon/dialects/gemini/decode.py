@@ -29,7 +29,7 @@ from antiphon.core.deltas import (
     ToolCall,
     Usage,
 )
-from antiphon.core.faults.classify import classify, classify_document
+from antiphon.core.faults.classify import classify_document
 from antiphon.core.faults.fault import blocked_fault, protocol_fault
 from antiphon.dialects.gemini.citations import CitationReader, TextRun
 from antiphon.dialects.gemini.messages import PART, SIGNATURE
@@ -38,6 +38,7 @@ from antiphon.dialects.json_input import (
     UNREADABLE,
     decode_lenient,
     decode_unexpected,
+    fail_unreadable,
     find_error,
     nonempty_string,
 )
@@ -222,7 +223,7 @@ def decode(body: bytes) -> list[Delta]:
     except UNREADABLE:
         document = None
     if not isinstance(document, dict | list):
-        return [Failure(classify(200, {}, body))]
+        return [fail_unreadable(body)]
     return decoder.read(document) + decoder.close()
 
 

@@ -36,6 +36,9 @@ class ResponsesClient:
     ) -> Request:
         return parse_request(document, is_large=is_large, is_count=is_count)
 
+    def own_name(self, path: str, request: Request) -> str:
+        return path
+
     def whole(self, response: Response, request: Request, profile: Profile) -> bytes:
         return msgspec.json.encode(response)
 

@@ -10,8 +10,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
+from msgspec import structs
+
 from antiphon.core.items import Document
 from antiphon.core.mcp.credentials import hide_query
+from antiphon.core.mcp.toolset import TOOLSET
 from antiphon.core.request import Request
 from antiphon.core.response import Response, UsedSettings
 from antiphon.dialects.responses.parse_tools import EFFORTS, NAMESPACE_TOOLS, TOOLS
@@ -26,8 +29,12 @@ def create_response(
 ) -> Response:
     """Build the response in progress, with every field that its request determines; `used`: what
     has become of its settings, if that is known."""
-    settings = _repeat_settings(request) if used is None else report_settings(request, used)
-    return Response(
+    if used is None:
+        settings = Response(id="", created_at=0, model="", **_repeat_settings(request))
+    else:
+        settings = _find_settings(request, used)
+    return structs.replace(
+        settings,
         id=response_id,
         created_at=created_at,
         model=request.model,
@@ -41,7 +48,6 @@ def create_response(
         store=request.store,
         user=request.user,
         metadata=request.metadata or {},
-        **settings,
     )
 
 
@@ -91,7 +97,8 @@ def _repeat_tool(tool: Document, unused: Collection[Mapping[str, Any]]) -> Docum
         return {**described, "tools": _repeat_tools(inner, unused)}
     if tool["type"] == "custom":
         return tool
-    return _without_secrets(tool)  # type: ignore[no-any-return]
+    of_a_format = {name: tool[name] for name in ("extra", TOOLSET) if name in tool}
+    return {**_without_secrets(tool), **of_a_format}  # its schemas may have such names
 
 
 def _without_secrets(value: Any) -> Any:
@@ -131,6 +138,27 @@ _DEFAULTS: Mapping[str, Any] = {
     "service_tier": "default",
 }
 """Parameters of providers that a response reports, with the API's defaults."""
+
+
+_MAX_KEPT = 256
+_kept: dict[tuple[int, str | None], tuple[UsedSettings, Response]] = {}
+"""Responses that have nothing but settings. The settings are kept as well, so that no others get
+their identity."""
+
+
+def _find_settings(request: Request, used: UsedSettings) -> Response:
+    """Return a response that has nothing but its settings. Plans of requests without tools share
+    their settings, if these are the same: so do their responses."""
+    if request.tools or request.tool_choice != "auto":
+        return Response(id="", created_at=0, model="", **report_settings(request, used))
+    key = (id(used), request.summary)
+    kept = _kept.get(key)
+    if kept is None:
+        if len(_kept) >= _MAX_KEPT:
+            _kept.clear()  # settings come from clients: bounded, and cheap to make again
+        response = Response(id="", created_at=0, model="", **report_settings(request, used))
+        kept = _kept[key] = (used, response)
+    return kept[1]
 
 
 def report_settings(request: Request, used: UsedSettings) -> dict[str, Any]:

@@ -15,7 +15,6 @@ import msgspec
 from msgspec import Struct
 
 from antiphon.core.deltas import Delta, Failure, Finish, Start, Usage
-from antiphon.core.faults.classify import classify
 from antiphon.core.faults.fault import protocol_fault
 from antiphon.dialects import usage as chat_usage
 from antiphon.dialects.json_input import (
@@ -23,6 +22,7 @@ from antiphon.dialects.json_input import (
     decode_lenient,
     decode_unexpected,
     error_or_extra,
+    fail_unreadable,
     nonempty_string,
 )
 from antiphon.dialects.responses.items import Channel, OutputItems
@@ -134,7 +134,7 @@ def decode(body: bytes, *, server_tools: frozenset[str] = frozenset()) -> list[D
     try:
         response = decode_lenient(_read_response, body)
     except UNREADABLE:
-        return [Failure(classify(200, {}, body))]
+        return [fail_unreadable(body)]
     if response.object not in (None, "response") or not isinstance(response.output, list):
         return [
             _failure(decode_lenient(_read_document, body), "The provider's body is not a response.")

@@ -30,6 +30,22 @@ def without_excluded(item: Document, include: Collection[str]) -> Document:
     return item
 
 
+def without_blocks(response: Document) -> Document:
+    """A stored response as the API has it, also if its client has another format: without content
+    blocks and members that only that format has."""
+    output = [
+        _without_extra(item) for item in response["output"] if item.get("type") != "client_block"
+    ]
+    return {**_without_extra(response), "output": output}
+
+
+def _without_extra(document: Document) -> Document:
+    plain = {name: value for name, value in document.items() if name != "extra"}
+    if plain.get("type") == "message":
+        plain["content"] = [_without_extra(part) for part in plain["content"]]
+    return plain
+
+
 def list_items(items: Iterable[Document], source_id: str) -> list[Document]:
     """Return items in the shape of a list. An item without an id gets one that is derived from the
     id of what it came with, such as its response: it is the same each time. The trigger of a

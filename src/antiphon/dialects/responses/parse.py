@@ -8,7 +8,7 @@ the first mistake in the order of the table is reported.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from antiphon.core.items import Document
@@ -24,6 +24,7 @@ from antiphon.dialects.validate import (
     any_object,
     boolean,
     by_type,
+    describe_unknown,
     enum,
     integer,
     invalid_value,
@@ -34,7 +35,6 @@ from antiphon.dialects.validate import (
     non_empty_string,
     number,
     object_of,
-    shorten_unknown,
     string,
     string_up_to,
     tagged_union,
@@ -72,11 +72,12 @@ def _parse_present_fields(document: Document, *, is_large: bool, is_count: bool)
     _reject_conflicts(values)
     if not values.get("input"):
         _require_input(values, _COUNTED if is_count else _INSTEAD_OF_INPUT)
-    kept, more = shorten_unknown(unknown) if unknown else ((), 0)
+    if unknown:
+        values |= describe_unknown(unknown, _KNOWN_FIELDS)
     if "text" in document or "reasoning" in document:
         fields = {name: value for name, value in document.items() if value is not None}
         values |= _read_nested_fields(fields)
-    return Request(raw=document, is_large=is_large, unknown=kept, unknown_more=more, **values)
+    return Request(raw=document, is_large=is_large, **values)
 
 
 def parse_in_order(
@@ -85,16 +86,16 @@ def parse_in_order(
     """Validate a decoded body, one documented field after the other."""
     fields = {name: value for name, value in document.items() if value is not None}
     _reject_chat_completions_fields(fields)
+    unknown = [name for name in fields if name not in _KNOWN_FIELDS]
     if "model" not in fields:
-        raise missing_parameter("model")
+        raise missing_parameter("model", given=unknown)
     values = _read_fields(_FIELDS, fields)
     _read_fields(_CHECKED_FIELDS, fields)
     _reject_conflicts(values)
-    _require_input(values, _COUNTED if is_count else _INSTEAD_OF_INPUT)
-    unknown, more = shorten_unknown(name for name in fields if name not in _KNOWN_FIELDS)
-    nested = _read_nested_fields(fields)
+    _require_input(values, _COUNTED if is_count else _INSTEAD_OF_INPUT, unknown)
+    about = describe_unknown(unknown, _KNOWN_FIELDS)
     return Request(
-        raw=document, is_large=is_large, unknown=unknown, unknown_more=more, **values, **nested
+        raw=document, is_large=is_large, **values, **about, **_read_nested_fields(fields)
     )
 
 
@@ -214,7 +215,7 @@ _CHECKED_FIELDS: Readers = {
     "generate": boolean,
     "stream_id": string,
 }
-_KNOWN_FIELDS = {*_FIELDS, *_CHECKED_FIELDS}
+_KNOWN_FIELDS = frozenset({*_FIELDS, *_CHECKED_FIELDS})
 
 _CHAT_COMPLETIONS_FIELDS = {
     "messages": "input",
@@ -270,8 +271,11 @@ _INSTEAD_OF_INPUT = frozenset({"previous_response_id", "conversation", "prompt"}
 _COUNTED = _INSTEAD_OF_INPUT | {"instructions", "tools"}
 
 
-def _require_input(values: Document, alternatives: frozenset[str]) -> None:
+def _require_input(
+    values: Document, alternatives: frozenset[str], unknown: Sequence[str] = ()
+) -> None:
     """Reject a request that has nothing to answer. An empty string is accepted: Codex sends one to
     warm up a model."""
     if not values.get("input") and not alternatives & values.keys():
-        raise missing_parameter("input", " with at least one item (or 'previous_response_id')")
+        items = " with at least one item (or 'previous_response_id')"
+        raise missing_parameter("input", items, unknown)

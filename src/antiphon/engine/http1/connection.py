@@ -85,6 +85,12 @@ class Response:
             raise self._error
         return b""
 
+    def take_whole(self) -> bytes | None:
+        """Return the rest of the body if all of it has arrived, and it is not compressed."""
+        if not self._has_ended or self._error is not None or self._decoder is not None:
+            return None
+        return self._take_pieces()
+
     async def wait(self) -> None:
         """Wait until `take` has something to return, or to raise. One reader waits at a time."""
         if not self._pieces and not self._has_ended:

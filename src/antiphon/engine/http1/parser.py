@@ -7,6 +7,7 @@ limits. A response ends where its framing says so; what follows it in the same r
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 from msgspec import Struct
@@ -18,6 +19,7 @@ MAX_FIELDS = 128
 MAX_REASON_BYTES = 8190
 _LINE_MARGIN = 1024  # for spaces around names and values, and for a status line
 _SWITCHING_PROTOCOLS = 101
+_SHORT_NAME = 64  # bytes of a name that may be kept: providers repeat theirs with every response
 _DECODED = ("gzip", "deflate")
 _NOT_DECODED = ("br", "zstd")
 
@@ -133,14 +135,15 @@ class ResponseParser:
         encoding = None
         has_length = is_chunked = False
         for raw_name, raw_value in self._fields:
-            name = raw_name.decode("utf-8", "surrogateescape").lower()
+            read_name = _read_short_name if len(raw_name) <= _SHORT_NAME else _read_name
+            name, bare_name = read_name(raw_name)
             value = raw_value.rstrip(b" \t").decode("utf-8", "surrogateescape")
             headers.setdefault(name, value)
             if name == "content-encoding":
                 encoding = value
-            elif name.rstrip(" ") == "content-length":  # llhttp allows spaces before the colon
+            elif bare_name == "content-length":
                 has_length = True
-            elif name.rstrip(" ") == "transfer-encoding":
+            elif bare_name == "transfer-encoding":
                 is_chunked = value.rpartition(",")[2].strip(" \t").lower() == "chunked"
         keeps_alive = self._parser.should_keep_alive()  # never without a length or chunks
         self.head = Head(
@@ -155,6 +158,15 @@ class ResponseParser:
         self._has_advanced = True
         if self.head is not None:
             self.is_complete = True
+
+
+def _read_name(raw: bytes) -> tuple[str, str]:
+    """Return the name of a header, and without the spaces that llhttp allows before the colon."""
+    name = raw.decode("utf-8", "surrogateescape").lower()
+    return name, name.rstrip(" ")
+
+
+_read_short_name = lru_cache(maxsize=1024)(_read_name)
 
 
 def _find_encoding(given: str) -> str | None:

@@ -11,10 +11,10 @@ import ipaddress
 import re
 import ssl
 from collections import defaultdict, deque
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping, Sequence
 from functools import lru_cache, partial
 from socket import socket as Socket
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import aiohappyeyeballs
 from aiohappyeyeballs import AddrInfoType
@@ -55,28 +55,37 @@ class Target(NamedTuple):
     """Where a request goes to."""
 
     origin: Origin
-    start: str
-    """The request line and the header `Host`."""
+    head: bytes
+    """The head of the request, up to the length of its body."""
 
 
 def find_target(url: str, headers: Mapping[str, str]) -> Target | None:
     """Return the target of a plain request: to a name or an address, without a password in the URL,
     with headers that concern neither framing nor connection. None: aiohttp has to send it."""
-    return _read_url(url) if _list_further_headers(tuple(headers)) is not None else None
+    return _find_target(url, tuple(headers.items()))
 
 
-def encode_head(target: Target, headers: Mapping[str, str], length: int) -> bytes:
+def encode_head(target: Target, length: int) -> bytes:
     """Encode the head of a request with a body of this length."""
-    for value in headers.values():
-        if not value.isprintable() and _CONTROL.search(value):
-            raise ValueError("A header of the request contains a control character.")
-    fields = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
-    further = _list_further_headers(tuple(headers))
-    return f"{target.start}{fields}{further}Content-Length: {length}\r\n\r\n".encode()
+    return b"%b%d\r\n\r\n" % (target.head, length)
 
 
 @lru_cache(maxsize=256)
-def _list_further_headers(names: tuple[str, ...]) -> str | None:
+def _find_target(url: str, headers: tuple[tuple[str, str], ...]) -> Target | None:
+    """Find a target once for all requests to a URL with these headers: those of a provider's key
+    differ in their bodies alone."""
+    read = _read_url(url)
+    further = _list_further_headers([name for name, _ in headers])
+    if read is None or further is None:
+        return None
+    if any(_CONTROL.search(value) for _, value in headers):
+        raise ValueError("A header of the request contains a control character.")
+    origin, start = read
+    fields = "".join([f"{name}: {value}\r\n" for name, value in headers])
+    return Target(origin, f"{start}{fields}{further}Content-Length: ".encode())
+
+
+def _list_further_headers(names: Sequence[str]) -> str | None:
     """Return the headers that are added to those with these names; None if they are not plain."""
     known = {name.lower() for name in names}
     if len(known) < len(names) or known & _NOT_PLAIN:
@@ -86,8 +95,8 @@ def _list_further_headers(names: tuple[str, ...]) -> str | None:
     return _ENCODINGS if "accept" in known else _ACCEPT + _ENCODINGS
 
 
-@lru_cache(maxsize=1024)
-def _read_url(url: str) -> Target | None:
+def _read_url(url: str) -> tuple[Origin, str] | None:
+    """Return the origin of a URL, with the request line and the header `Host`."""
     try:
         read = URL(url)
         port, host = read.port, read.raw_host
@@ -99,7 +108,7 @@ def _read_url(url: str) -> Target | None:
         return None
     origin = Origin(host, port, read.scheme == "https")
     line = f"POST {read.raw_path_qs} HTTP/1.1\r\nHost: {read.host_port_subcomponent}\r\n"
-    return Target(origin, line)
+    return origin, line
 
 
 def _is_plain_host(host: str) -> bool:
@@ -126,12 +135,21 @@ class ConnectionPool:
         self._is_closed = False
         self._all_lost = asyncio.Event()
 
-    async def send(self, target: Target, head: bytes, body: bytes, connect_s: float) -> Response:
-        """Send a request; return its response when the head has arrived. Raises `OSError` or one of
+    def send(
+        self, target: Target, head: bytes, body: bytes, connect_s: float
+    ) -> Coroutine[Any, Any, Response]:
+        """Send a request; return its response when the head has arrived. It must be awaited at
+        once: a connection that can be used again may be lost later. Raises `OSError` or one of
         `ConnectTimedOut`, `ConnectionFailure` and `BrokenResponse`."""
         connection = self._take_idle(target.origin)
         if connection is None:
-            connection = await self._connect(target.origin, connect_s)
+            return self._connect_and_send(target.origin, head, body, connect_s)
+        return connection.send(head, body)
+
+    async def _connect_and_send(
+        self, origin: Origin, head: bytes, body: bytes, connect_s: float
+    ) -> Response:
+        connection = await self._connect(origin, connect_s)
         return await connection.send(head, body)
 
     async def close(self) -> None:

@@ -10,7 +10,7 @@ from antiphon.core.faults.fault import protocol_fault
 from antiphon.core.faults.messages import describe
 from antiphon.engine.count_input import count_input
 from antiphon.errors import UpstreamError
-from antiphon.server.create import check_ready, diagnostics_headers
+from antiphon.server.create import check_ready
 from antiphon.server.exchange import Exchange
 from antiphon.server.http import HTTPResponse, json_response
 
@@ -22,7 +22,7 @@ async def compact(exchange: Exchange) -> HTTPResponse:
     run, items = await exchange.setup.engine.create_compaction(request, exchange.caller)
     async with run:
         response = await run.response()
-        headers = diagnostics_headers(run.diagnostics)
+        headers = exchange.diagnostics_headers(run.diagnostics)
     compaction = find_compaction(response)
     if compaction is None:
         fault = protocol_fault("The model wrote no complete summary of the conversation.")
@@ -46,4 +46,4 @@ async def count_tokens(exchange: Exchange) -> HTTPResponse:
     prepared = await exchange.setup.engine.prepare(request, exchange.caller)
     counted = await count_input(exchange.services, prepared)
     document = InputTokenCount(input_tokens=counted.count, estimated=counted.is_estimate or UNSET)
-    return json_response(document, headers=diagnostics_headers(counted.diagnostics))
+    return json_response(document, headers=exchange.diagnostics_headers(counted.diagnostics))

@@ -8,7 +8,7 @@ import msgspec
 
 from antiphon.core.items import Document
 from antiphon.core.response import Response
-from antiphon.dialects.responses.listed_item import list_items, without_excluded
+from antiphon.dialects.responses.listed_item import list_items, without_blocks, without_excluded
 from antiphon.dialects.responses.parse import INCLUDE_VALUES
 from antiphon.dialects.responses.render import ResponsesRenderer
 from antiphon.errors import ChainNotFound, InvalidRequest
@@ -50,7 +50,7 @@ async def _find_response(exchange: Exchange) -> Response | Document:
         return {**msgspec.to_builtins(response), "output": items}
     turn = await _load(exchange)
     if turn.status not in UNFINISHED or not turn.response.get("background"):
-        return turn.response
+        return without_blocks(turn.response)
     items = await load_finished_items(live.store.runs, response_id, client)
     return {**turn.response, "output": items}
 

@@ -87,7 +87,7 @@ _API: tuple[tuple[str, Mapping[str, PageEndpoint]], ...] = (
     ("/ui/api/default-model", {"POST": _for_owner(keys.choose_default_model)}),
     ("/ui/api/config", {"GET": settings.show_settings}),
     ("/ui/api/config/check", {"POST": settings.check_file}),
-    ("/ui/api/config/reload", {"POST": settings.reload_file}),
+    ("/ui/api/config/reload", {"POST": _for_owner(settings.reload_file)}),
     *(
         (f"/ui/api/{path}", {"POST": _create_with(EXACT[f"/v1/{path}"].dialect)})
         for path in ("responses", "chat/completions", "messages")

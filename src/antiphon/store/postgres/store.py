@@ -14,7 +14,12 @@ from antiphon.core.items import Document
 from antiphon.errors import StoreError
 from antiphon.store.chain import check_finished, decode_chain, max_links, measure_chain
 from antiphon.store.decode_thread import DecodeThread
-from antiphon.store.item_references import ItemCollector, ItemLocation
+from antiphon.store.item_references import (
+    ItemCollector,
+    ItemLocation,
+    OutputCollector,
+    key_of_call,
+)
 from antiphon.store.postgres.address import parse_address
 from antiphon.store.postgres.call_states import PostgresCallStates
 from antiphon.store.postgres.claims import GRACE_S
@@ -261,6 +266,22 @@ class PostgresStore:
                 add = partial(collector.add_item, ids[row["id"]], row["body"])
                 await self._decoding.run(add, len(row["body"]))
         return collector.items
+
+    async def load_outputs(
+        self, call_ids: Collection[str], *, client: str = ""
+    ) -> dict[str, list[Document]]:
+        keys = {encode_text(key_of_call(id)): id for id in call_ids}
+        owner = (encode_text(client), self._now())
+        wanted: defaultdict[int, list[str]] = defaultdict(list)
+        for row in await self._connections.fetch(_ITEMS, [*keys], *owner) if keys else ():
+            wanted[row["seq"]] += [] if row["is_input"] else [keys[row["id"]]]
+        collector = OutputCollector()
+        seqs = [*wanted]
+        for first in range(0, len(seqs), _BODIES):
+            for row in await self._connections.fetch(_BODY, seqs[first : first + _BODIES]):
+                add = partial(collector.add, row["body"], wanted[row["seq"]])
+                await self._decoding.run(add, len(row["body"]))
+        return collector.outputs
 
     def _key(self, response_id: str, client: str) -> tuple[str, str, int]:
         return encode_text(response_id), encode_text(client), self._now()

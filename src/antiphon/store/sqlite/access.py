@@ -6,12 +6,12 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Protocol, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
-from antiphon.errors import AntiphonError, StoreError
+from antiphon.errors import StoreError
 from antiphon.store.sqlite.file import (
     WatchedConnection,
     connect_reader,
@@ -89,13 +89,8 @@ class FileAccess:
     def transactions(self) -> int:
         return self.writer.transactions
 
-    async def write(self, job: Job[T]) -> T:
-        """Run a job in the next transaction. If it refuses, the other jobs of the transaction are
-        not affected."""
-        result = await self.writer.run(_return_refusal(job))
-        if isinstance(result, AntiphonError):
-            raise result
-        return result
+    def write(self, job: Job[T]) -> Coroutine[Any, Any, T]:
+        return self.writer.run(job)
 
     def post(self, job: Job[object]) -> None:
         self.writer.post(job)
@@ -133,16 +128,6 @@ class FileAccess:
         readers.shutdown()
         while self._idle:
             self._idle.pop().close()
-
-
-def _return_refusal(job: Job[T]) -> Job[T | AntiphonError]:
-    def guarded(connection: sqlite3.Connection) -> T | AntiphonError:
-        try:
-            return job(connection)
-        except AntiphonError as error:
-            return error
-
-    return guarded
 
 
 def compress(body: bytes) -> bytes:

@@ -188,6 +188,11 @@ class WatchedConnection:
             self._identity = opened if opened == identity else None
         return self._connection
 
+    def last(self) -> sqlite3.Connection:
+        """Return the connection that `get` has returned last, without a look at the file, if it is
+        still open."""
+        return self._connection or self.get()
+
     def close(self) -> None:
         """Close the connection; `get` opens a new one. SQLite does not touch the files at the path
         if they are not those that it opened."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Coroutine
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,7 +17,13 @@ from typing import Any, NamedTuple
 from antiphon.core.items import Document
 from antiphon.store.call_states import CallStates
 from antiphon.store.chain import check_finished, decode_chain, max_links, measure_chain
-from antiphon.store.item_references import ItemCollector, ItemLocation, locate_items
+from antiphon.store.item_references import (
+    ItemCollector,
+    ItemLocation,
+    OutputCollector,
+    key_of_call,
+    locate_items,
+)
 from antiphon.store.sqlite.access import Bodies, FileAccess, SQLiteAccess, decompress
 from antiphon.store.sqlite.call_states import SQLiteCallStates
 from antiphon.store.sqlite.conversations import FIND_CONVERSATION_ITEM, SQLiteConversations
@@ -147,17 +153,17 @@ class SQLiteStore:
         await self._runs.close()
         await self._access.close()
 
-    async def save(self, turn: Turn, *, conversation_id: str | None = None) -> None:
+    def save(self, turn: Turn, *, conversation_id: str | None = None) -> Coroutine[Any, Any, None]:
         save = self._save_job(turn)
         if conversation_id is None:
-            return await self._access.write(save)
+            return self._access.write(save)
         add = self._conversations.add_job(conversation_id, turn)
 
         def job(connection: sqlite3.Connection) -> None:
             save(connection)
             add(connection)
 
-        return await self._access.write(job)
+        return self._access.write(job)
 
     def _save_job(self, turn: Turn) -> Job[None]:
         """Return the job that encodes and saves a turn: turns that wait for the writer are not held
@@ -165,8 +171,8 @@ class SQLiteStore:
         expires_at = self._limits.expiry_of(turn, self._now())
         parent_id = turn.previous_response_id or ""
         items = [
-            (id, location.is_input, turn.id, location.position)
-            for id, location in locate_items(turn).items()
+            (id, int(is_input), turn.id, position)  # Python's sqlite3 binds a bool like None
+            for id, (is_input, position) in locate_items(turn).items()
         ]
 
         def job(connection: sqlite3.Connection) -> None:
@@ -250,6 +256,26 @@ class SQLiteStore:
                         ):
                             collector.add_item(id, decompress(body))
             return collector.items
+
+        return await self._access.read(job)
+
+    async def load_outputs(
+        self, call_ids: Collection[str], *, client: str = ""
+    ) -> dict[str, list[Document]]:
+        keys = {id: searchable_id(key_of_call(id)) for id in call_ids}
+        owner = {"client": client, "now": self._now()}
+
+        def job(connection: sqlite3.Connection) -> dict[str, list[Document]]:
+            wanted: defaultdict[int, list[str]] = defaultdict(list)
+            collector = OutputCollector()
+            with snapshot(connection):
+                for id, key in keys.items():
+                    for seq, is_input, _ in connection.execute(FIND_ITEM, {"id": key, **owner}):
+                        wanted[seq] += [] if is_input else [id]
+                for seq, ids in wanted.items():
+                    (body,) = connection.execute(_BODY, (seq,)).fetchone()
+                    collector.add(decompress(body), ids)
+            return collector.outputs
 
         return await self._access.read(job)
 

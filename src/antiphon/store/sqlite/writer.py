@@ -20,7 +20,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from msgspec import Struct
 
-from antiphon.errors import StoreError
+from antiphon.errors import AntiphonError, StoreError
 from antiphon.store.sqlite.file import (
     WatchedConnection,
     is_file_failure,
@@ -80,14 +80,16 @@ class BatchWriter:
             raise
 
     async def run(self, job: Job[T]) -> T:
-        """Run the job in the next transaction; returns once that is committed to disk."""
-        future: asyncio.Future[T] = self._require_loop().create_future()
-        self._gather(_QueuedJob(job, future))
+        """Run the job in the next transaction; returns once that is committed to disk. A job that
+        refuses, by raising an `AntiphonError`, does not concern the others of its transaction."""
+        loop = self._require_loop()
+        future: asyncio.Future[T] = loop.create_future()
+        self._gather(_QueuedJob(job, future), loop)
         return await future
 
     def post(self, job: Job[object]) -> None:
         """Queue the job without waiting for it; a failure is only logged."""
-        self._gather(_QueuedJob(job, None))
+        self._gather(_QueuedJob(job, None), self._require_loop())
 
     async def close(self) -> None:
         """Commit the queued jobs and end the thread. May be called twice."""
@@ -97,9 +99,9 @@ class BatchWriter:
             self._queue.put(None)
             await self._ended
 
-    def _gather(self, queued: _QueuedJob) -> None:
+    def _gather(self, queued: _QueuedJob, loop: asyncio.AbstractEventLoop) -> None:
         if not self._gathered:
-            self._require_loop().call_soon(self._hand_over)
+            loop.call_soon(self._hand_over)
         self._gathered.append(queued)
 
     def _hand_over(self) -> None:
@@ -134,44 +136,44 @@ class BatchWriter:
             jobs, is_open = self._take_batch(0.0 if busy else IDLE_S)
             if jobs:
                 _deliver_results(loop, self._commit(jobs))
-            busy = is_open and self._run_maintenance()
+            connect = self._connection.last if jobs else self._connection.get
+            busy = is_open and self._run_maintenance(connect)
 
     def _take_batch(self, timeout_s: float) -> tuple[list[_QueuedJob], bool]:
         """Return everything that is queued now, until there are `BATCH` jobs, and whether more may
         come; waits for the first."""
         jobs: list[_QueuedJob] = []
+        queue = self._queue
         try:
-            taken = self._queue.get(timeout=timeout_s)
-            while taken is not None:
-                jobs += taken
-                if len(jobs) >= BATCH:
-                    return jobs, True
-                taken = self._queue.get_nowait()
+            taken = queue.get(timeout=timeout_s)
         except Empty:
             return jobs, True
+        while taken is not None:
+            jobs += taken
+            if len(jobs) >= BATCH or queue.empty():
+                return jobs, True
+            taken = queue.get_nowait()  # only this thread takes jobs
         return jobs, False
 
     def _commit(self, jobs: list[_QueuedJob]) -> list[_JobResult]:
         try:
-            results = self._run_jobs(jobs)
+            return self._run_jobs(jobs)
         except (sqlite3.OperationalError, StoreError) as error:  # true of every job
             return [self._failure(queued, error) for queued in jobs]
         except Exception as error:  # one job is at fault: run each in its own transaction
             if len(jobs) == 1:
                 return [self._failure(jobs[0], error)]
             return [each for queued in jobs for each in self._commit([queued])]
-        self.transactions += 1
-        return [
-            _JobResult(queued.future, result) for queued, result in zip(jobs, results, strict=True)
-        ]
 
-    def _run_jobs(self, jobs: list[_QueuedJob]) -> list[Any]:
+    def _run_jobs(self, jobs: list[_QueuedJob]) -> list[_JobResult]:
         """Run jobs in one transaction. A failure of the file closes the connection: it may have
         been opened when the file could not be written."""
         connection = self._connection.get()
         try:
             with self._lock.transaction(connection):
-                return [queued.job(connection) for queued in jobs]
+                results = [_run_job(queued, connection) for queued in jobs]
+            self.transactions += 1
+            return results
         except sqlite3.Error as error:
             if is_file_failure(error):
                 self._connection.close()
@@ -184,9 +186,9 @@ class BatchWriter:
             _log.warning("%s", failure)
         return _JobResult(queued.future, error=failure)
 
-    def _run_maintenance(self) -> bool:
+    def _run_maintenance(self, connect: Callable[[], sqlite3.Connection]) -> bool:
         try:
-            return self._maintain(self._connection.get())
+            return self._maintain(connect())
         except (sqlite3.Error, StoreError) as error:  # retried in the next round; writes continue
             _log.warning("%s: maintenance failed, will be retried: %s", self._path, error)
             return False
@@ -194,6 +196,16 @@ class BatchWriter:
 
 MakeWriter: TypeAlias = Callable[[Path, WatchedConnection, Job[bool]], BatchWriter]
 """Makes the writer of a store from its path, its connection and its maintenance."""
+
+
+def _run_job(queued: _QueuedJob, connection: sqlite3.Connection) -> _JobResult:
+    """Run one job of a transaction; a refusal is for its caller alone, if there is one."""
+    try:
+        return _JobResult(queued.future, queued.job(connection))
+    except AntiphonError as error:
+        if queued.future is None:
+            raise
+        return _JobResult(queued.future, error=error)
 
 
 def _deliver_results(loop: asyncio.AbstractEventLoop, results: list[_JobResult]) -> None:

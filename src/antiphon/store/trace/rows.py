@@ -75,6 +75,8 @@ class TraceStream(_RequestRow, frozen=True, kw_only=True, tag="stream"):
     """The number of the attempt that failed and sent this; 0: of those that the response is of."""
     blob: bytes = b""
     offsets: Sequence[tuple[int, int]] = ()
+    rounds: Sequence[int] = ()
+    """How many chunks there are before each of the later rounds."""
     size: int = 0
     """Bytes of the whole stream; the blob may hold fewer. Set by the trace, as the next two."""
     chunks: int = 0
@@ -117,6 +119,8 @@ class TraceServerCall(_RequestRow, frozen=True, kw_only=True, tag="server_call")
     """The item of the response, which has arguments and result."""
     error: str | None = None
     """The type of the error; None: there was none."""
+    reason: str | None = None
+    """Why the server could not be used, in the gateway's own words."""
     result_bytes: int = 0
     """Size of the result; of a list, the number of tools."""
     duration_ms: int = 0

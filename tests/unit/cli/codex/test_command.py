@@ -395,12 +395,15 @@ def test_sigterm_is_forwarded_to_codex(tmp_path: Path) -> None:
 
 def test_a_configuration_in_the_current_directory_is_not_read(tmp_path: Path) -> None:
     """Codex runs in projects of other people, whose file could send keys to any address."""
-    own_settings(tmp_path).write_text("[server]\nport = 0\n")
+    program = f"{write_codex(tmp_path / 'bin')}/codex"
+    own = own_settings(tmp_path)
     (tmp_path / "antiphon.toml").write_text("this is no configuration")
-    done = run(tmp_path, "codex", ANTIPHON_CODEX=f"{write_codex(tmp_path / 'bin')}/codex")
-    assert done.returncode == 0, done.stderr
-    assert b"ignoring ./antiphon.toml" in done.stderr
-    assert b"Use --config antiphon.toml to trust it." in done.stderr
+    for has_own_file in (True, False):
+        own.write_text("[server]\nport = 0\n") if has_own_file else own.unlink()
+        done = run(tmp_path, "codex", ANTIPHON_CODEX=program)
+        assert done.returncode == 0, done.stderr
+        assert b"ignoring ./antiphon.toml" in done.stderr
+        assert b"Use --config antiphon.toml to trust it." in done.stderr
 
 
 # --- a gateway that was started before the key was set --------------------------------------------

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from antiphon.cli.main import main
+from antiphon.store.trace.rows import TraceServerCall
 from tests.support.traces import finish, request, stream, trace_at, write_rows
 
 ID = "req_aaa111"
@@ -62,3 +63,16 @@ def test_a_truncated_request_is_reported(home: Path, capsys: pytest.CaptureFixtu
     write_trace(home, {**ASKED, "input": "x" * 5000}, dialect="anthropic")
     assert main(["trace", "replay", ID]) == 2
     assert "the recorded request is truncated" in capsys.readouterr().err
+
+
+def test_a_replay_says_that_calls_of_mcp_servers_are_missing(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_trace(home, dialect="anthropic")
+    path = home / ".local" / "share" / "antiphon" / "trace.db"
+    called = TraceServerCall(request_id=ID, server="sky", tool="weather", item_id="mcp_1")
+    write_rows(trace_at(path, payloads=True), called)
+    assert main(["trace", "replay", ID]) == 0
+    printed = capsys.readouterr()
+    assert "what they returned is not in the trace" in printed.err
+    assert "custom_tool_call" in printed.out

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import time
 from collections.abc import Iterator
 
@@ -233,6 +234,8 @@ def test_the_cost_of_a_request_has_the_digits_of_a_sum() -> None:
 
 
 def test_calls_of_mcp_servers_are_listed() -> None:
+    called = {"type": "mcp_call", "id": "mcp_1", "arguments": '{"city": "\x1b[2J"}'}
+    response = {"id": "r", "object": "response", "status": "completed", "output": [called]}
     detail = TraceDetail(
         request=request("req_1"),
         server_calls=(
@@ -243,12 +246,16 @@ def test_calls_of_mcp_servers_are_listed() -> None:
                 tool="weather",
                 item_id="mcp_1",
                 error="http_error",
+                reason="MCP server 'sky' did not send a result in time.",
                 result_bytes=1234,
                 duration_ms=70,
             ),
         ),
+        streams=(stream("req_1", json.dumps(response).encode(), "transformed"),),
     )
     text = "\n".join(render(make_detail_page(detail)))
+    assert '{"city": "\\x1b[2J"}' in text
+    assert "did not send a result in" in text
     assert "sky list of tools 3 tools after" in text
     assert "/weather 1,234 bytes after" in text
     assert "http_error" in text

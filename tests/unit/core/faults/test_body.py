@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
+from antiphon.core.faults.body import holds_document
 from antiphon.core.faults.classify import classify, classify_document
 from antiphon.core.faults.fault import ProviderFault, UpstreamDetails
 from tests.support.tables import table
@@ -337,3 +338,19 @@ def test_a_sentence_gives_the_retry_delay(message: str, seconds: float | None) -
 def test_a_field_gives_the_retry_delay(delay: object, seconds: float | None) -> None:
     assert answer(429, {"error": {"retryDelay": delay}}).retry_after_s == seconds
     assert answer(429, {"error": {"metadata": {"retry_after": delay}}}).retry_after_s == seconds
+
+
+@table(
+    ("body", "expected"),
+    [
+        (b'\xef\xbb\xbf {"error": "x"}', True),
+        (b'event: error\ndata: {"error": "x"}\n\n', True),
+        (b"[]", True),
+        (b'{"error": "x"', False),
+        (b'x{"error": "x"}', False),
+        (b"7", False),
+        (b"", False),
+    ],
+)
+def test_a_body_holds_a_document_or_text(body: bytes, expected: bool) -> None:
+    assert holds_document(body) is expected

@@ -10,8 +10,10 @@ from antiphon.core.history.call_state import (
     CallState,
     calls_without_state,
     collect_states,
+    find_states,
     pack,
     restore_states,
+    unknown_calls,
     unpack,
 )
 from antiphon.core.history.capsule import Capsule, Unopened
@@ -142,3 +144,58 @@ def test_an_id_carries_short_state_that_precedes_its_call() -> None:
     assert CallState(before=[kept("a" * MAX_CHARS_IN_ID)]).fits_in_id()
     assert not CallState([kept("a")], [kept("b" * MAX_CHARS_IN_ID)]).fits_in_id()
     assert not CallState(after=[kept("a")]).fits_in_id()
+
+
+# --- calls of stored responses --------------------------------------------------------------------
+
+
+def stored(name: str, call_id: str, **members: Any) -> Document:
+    return {"type": "function_call", "id": f"fc_{name}", "call_id": call_id, "name": "f", **members}
+
+
+def returned(call_id: str, arguments: str, **members: Any) -> Document:
+    fields = {"call_id": call_id, "name": "f", "arguments": arguments, **members}
+    return {"type": "function_call", **fields}
+
+
+WEATHER = '{"city":"Ulm"}'
+STORED: list[Document] = [
+    {**kept("a"), "id": "rs_1", "status": "completed"},
+    {"type": "message", "id": "msg_1", "role": "assistant", "content": []},
+    kept("b"),
+    stored("1", "call_0", arguments=WEATHER),
+    {"type": "web_search_call", "id": "ws_1"},
+    stored("2", "call_1", arguments="not JSON"),
+    {"type": "reasoning", "id": "rs_2", "summary": []},
+]
+
+
+def test_calls_that_do_not_name_their_item_are_unknown() -> None:
+    items = [USER, returned("call_0", "{}"), returned("call_1", "{}", id="fc_1"), USER]
+    assert unknown_calls(items) == ["call_0"]
+    assert calls_without_state(items) == ["fc_1"]
+    assert unknown_calls([kept("a"), *items[1:]]) == []
+
+
+def test_a_call_finds_its_state_in_the_stored_response_that_made_it() -> None:
+    items = [USER, sent(TEXT), returned("call_0", '{"city": "Ulm"}'), returned("call_1", "other")]
+    states = find_states(items, {"call_0": STORED, "call_1": STORED})
+    assert states == {"call_0": CallState([kept("a")], [kept("b")])}
+    assert restore_states(items, states) == (USER, kept("a"), items[1], kept("b"), *items[2:])
+
+
+def test_a_call_with_the_id_of_another_one_gets_no_state() -> None:
+    for other in (
+        returned("call_0", '{"city":"Bonn"}'),
+        returned("call_0", "{"),
+        {**returned("call_0", WEATHER), "name": "g"},
+    ):
+        assert find_states([other], {"call_0": STORED}) == {}
+
+
+def test_the_input_of_a_freeform_tool_is_an_argument_in_other_formats() -> None:
+    made = {"type": "custom_tool_call", "call_id": "c", "name": "note", "input": "hi"}
+    other = {**returned("c", '{"input": "hi"}'), "name": "note"}
+    expected = {"c": CallState(before=[kept("a")])}
+    assert find_states([made], {"c": [kept("a"), other]}) == expected
+    assert find_states([other], {"c": [kept("a"), made]}) == expected

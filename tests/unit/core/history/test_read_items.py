@@ -12,6 +12,7 @@ from antiphon.core.history.read_items import (
     OpenedCompaction,
     image_urls,
     read_items,
+    read_plain_messages,
 )
 from antiphon.core.history.steps import (
     HistoryCode,
@@ -306,3 +307,55 @@ def test_a_described_image_stays_in_its_place_in_a_tools_answer() -> None:
     text = "[image: not shown, but described by another model: A red door.]"
     assert answered == ToolResultStep("c", (TextPart(text),))
     assert diagnostic.code == HistoryCode.IMAGE_DESCRIBED
+
+
+# --- messages of text alone -----------------------------------------------------------------------
+
+WORDS = {"type": "input_text", "text": "Hello"}
+
+
+PLAIN_ITEMS = {
+    "a text": {"role": "user", "content": "Hello"},
+    "parts": {
+        "type": "message",
+        "role": "user",
+        "content": [WORDS, {"type": "text", "text": "you"}],
+    },
+    "a system message": {"type": None, "role": "system", "content": "Be brief."},
+    "output": {
+        "id": "msg_1",
+        "status": "completed",
+        "role": "assistant",
+        "content": [{"type": "output_text", "text": "Hi"}],
+    },
+}
+
+
+@table("item", PLAIN_ITEMS.values(), ids=PLAIN_ITEMS)
+def test_messages_of_text_alone_are_read_at_once(item: Any) -> None:
+    steps, diagnostics = read(item)
+    assert read_plain_messages([item]) == tuple(steps)
+    assert diagnostics == []
+
+
+OTHER_ITEMS = {
+    "a call": {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"},
+    "no role": {"type": "message", "content": "Hello"},
+    "a strange role": {"role": ["user"], "content": "Hello"},
+    "a phase": {"role": "assistant", "content": "Hello", "phase": "commentary"},
+    "a place": {"role": "user", "content": "Hello", "place": [0, 0]},
+    "nothing": {"role": "user", "content": ""},
+    "no content": {"role": "user", "content": None},
+    "no parts": {"role": "user", "content": []},
+    "a text as part": {"role": "user", "content": ["Hello"]},
+    "a picture": {"role": "user", "content": [WORDS, PICTURE]},
+    "more members": {"role": "user", "content": [{**WORDS, "cache_control": {}}]},
+    "an empty part": {"role": "user", "content": [WORDS, {"type": "input_text", "text": ""}]},
+    "a number": {"role": "user", "content": [{"type": "input_text", "text": 1}]},
+    "another type": {"role": "user", "content": [{"type": "summary_text", "text": "Hello"}]},
+}
+
+
+@table("item", OTHER_ITEMS.values(), ids=OTHER_ITEMS)
+def test_every_other_item_is_read_by_its_type(item: Any) -> None:
+    assert read_plain_messages([{"role": "user", "content": "First"}, item]) is None

@@ -13,10 +13,18 @@ from antiphon.core.deltas import (
 from antiphon.core.faults.messages import describe
 from antiphon.core.filters.filter import FollowUp, RoundWish
 from antiphon.core.filters.gateway_call import CallWish
+from antiphon.core.history.steps import ImagePart, MessageStep, TextPart
 from antiphon.core.mcp.opening import McpOpening
 from antiphon.core.mcp.server_calls import ListToolsCall, ToolCallRequest
 from antiphon.core.mcp.toolset import ApprovedCall, McpPlan, McpToolset, ToolFilter
-from antiphon.core.mcp.values import McpProblem, McpResult, McpServer, McpTool, McpToolList
+from antiphon.core.mcp.values import (
+    McpImage,
+    McpProblem,
+    McpResult,
+    McpServer,
+    McpTool,
+    McpToolList,
+)
 from tests.support.filters import DrivenFilter
 from tests.support.machines import counting_ids
 
@@ -118,6 +126,16 @@ def test_approved_calls_are_made_when_the_tools_are_known() -> None:
     assert deltas[-1].document["approval_request_id"] == "mcpr_1"
     assert [each.code for each in subject.take_diagnostics()] == ["mcp.result_cut"]
     assert subject.wish == GO_ON
+
+
+def test_the_images_of_a_result_go_to_the_model_beside_its_item() -> None:
+    plan = McpPlan(toolsets=(B,), listed={"b": READ.tools}, approved=(approved(), approved()))
+    subject = opened(plan)
+    subject.settle(McpResult(images=(McpImage(media_type="image/png", data="AA=="),)))
+    subject.settle(McpResult(text="found"))
+    images = ImagePart("data:image/png;base64,AA==")
+    shown_images = MessageStep("user", (TextPart("[images in the result of read]"), images))
+    assert subject.wish == RoundWish(FollowUp(steps=(shown_images,)), is_required=True)
 
 
 def test_a_call_that_cannot_be_made_has_an_error() -> None:

@@ -12,6 +12,7 @@ from antiphon.core.mcp.thread import (
     find_approved,
     find_calls_made,
     find_lists,
+    inherit_tools,
 )
 from antiphon.core.mcp.toolset import read_toolset
 from antiphon.core.mcp.values import McpProblem, McpResult, McpTool, McpToolList
@@ -33,6 +34,11 @@ def listing(*names: str, label: str = "files") -> Document:
 
 def response_to(request_id: str = "mcpr_1", *, approve: object = True) -> Document:
     return {"type": "mcp_approval_response", "approval_request_id": request_id, "approve": approve}
+
+
+def test_a_list_may_be_a_block_of_the_clients_format() -> None:
+    block = {"type": "client_block", "format": "messages", "instead": listing("read")}
+    assert [tool.name for tool in find_lists([USER, block])["files"]] == ["read"]
 
 
 def approved(*items: Document) -> list[str]:
@@ -106,3 +112,46 @@ def test_calls_before_the_model_was_asked_end_the_thread() -> None:
     assert count_opening_calls([CALL, USER, listing("read"), CALL, CALL]) == 2
     assert count_opening_calls([CALL, USER]) == 0
     assert count_opening_calls([]) == 0
+
+
+# --- tools of a thread ----------------------------------------------------------------------------
+
+READ: Document = {"type": "function", "name": "read"}
+
+
+def server(label: str = "files", *, is_toolset: bool = False, **members: Any) -> Document:
+    """A server as another client format names it."""
+    own = {"type": "mcp_toolset"} if is_toolset else {"name": label}
+    extra = {"format": "messages", "members": own}
+    return {"type": "mcp", "server_label": label, "extra": extra, **members}
+
+
+def test_a_request_without_tools_has_those_of_the_thread() -> None:
+    other = {"type": "mcp", "server_label": "files"}
+    assert inherit_tools((), [READ, other]) == (READ, other)
+    assert inherit_tools((), ()) == ()
+
+
+def test_a_request_with_tools_has_its_own() -> None:
+    assert inherit_tools((READ,), [server()]) == (READ,)
+    assert inherit_tools((READ, server()), [server("other")]) == (READ, server())
+
+
+def test_servers_of_a_request_stand_beside_the_tools_of_the_thread() -> None:
+    assert inherit_tools((server(),), [READ]) == (READ, server())
+
+
+def test_a_toolset_of_the_thread_has_the_connection_of_the_request() -> None:
+    toolset = server(is_toolset=True, toolset={"disabled": ["read"], "url_at": "a"}, server_url="x")
+    connection: Document = {"server_url": "https://a/?key", "authorization": "secret"}
+    other = server("other", is_toolset=True, server_url="https://b")
+    named = server(**connection, toolset={"url_at": "b"})
+    [joined, kept] = inherit_tools((named,), [toolset, other])
+    assert joined == {**toolset, **connection, "toolset": {"disabled": ["read"], "url_at": "b"}}
+    assert kept == other
+
+
+def test_a_server_without_a_toolset_is_named_anew_or_not_there() -> None:
+    restricted = server(allowed_tools=["read"])
+    assert inherit_tools((restricted,), [READ, server()]) == (READ, restricted)
+    assert inherit_tools((), [READ, server()]) == (READ,)

@@ -72,6 +72,17 @@ def test_tools_are_allowed_by_what_they_change() -> None:
     assert allowed(allowed_tools={"read_only": True, "tool_names": ["read", "write"]}) == ["read"]
 
 
+def test_tools_are_disabled_by_name() -> None:
+    assert allowed(toolset={"disabled": ["read"]}) == ["write", "listed"]
+    assert allowed(toolset={"disabled": ["read"]}, allowed_tools=["read", "write"]) == ["write"]
+
+
+def test_a_client_may_list_the_tools() -> None:
+    assert toolset().listed is None
+    found = toolset(toolset={"listed": [{"name": "read", "description": "Reads."}, {}, 1]})
+    assert found.listed == (McpTool(name="read", description="Reads."),)
+
+
 def test_a_tool_without_annotations_may_change_something() -> None:
     assert not is_read_only(McpTool(name="other"))
 

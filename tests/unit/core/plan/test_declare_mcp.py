@@ -9,7 +9,14 @@ import pytest
 from antiphon.core.capabilities import Capabilities
 from antiphon.core.filters.filter import FollowUp
 from antiphon.core.history.capsule import Unopened
-from antiphon.core.history.steps import Step, TextPart, ToolCallStep, ToolResultStep
+from antiphon.core.history.steps import (
+    ImagePart,
+    MessageStep,
+    Step,
+    TextPart,
+    ToolCallStep,
+    ToolResultStep,
+)
 from antiphon.core.mcp.items import approval_request_item, call_item, list_item
 from antiphon.core.mcp.toolset import McpPlan
 from antiphon.core.mcp.values import McpResult, McpTool, McpToolList
@@ -209,15 +216,29 @@ def test_a_server_that_the_operator_does_not_allow_is_refused() -> None:
     with pytest.raises(InvalidRequest) as error:
         plan(tools=(server("refused", server_url="https://a.example"),))
     assert error.value.param == "tools[0].server_url"
+    more = {"url_at": "mcp_servers.0.url"}
+    with pytest.raises(InvalidRequest) as error:
+        plan(tools=(server("refused", server_url="https://a.example", toolset=more),))
+    assert error.value.param == "mcp_servers.0.url"
 
 
 OWN: Document = {**server(), "extra": {"format": "messages", "members": {"name": "sky"}}}
 
 
 def test_a_provider_of_the_clients_format_gets_the_clients_own_servers() -> None:
-    found = plan(tools=(OWN,), capabilities=Capabilities(client_blocks="messages"))
+    same = Capabilities(client_blocks="messages")
+    found = plan(tools=(OWN,), capabilities=same, tool_choice="required")
     assert found.mcp is None
-    assert (found.native_tools, found.diagnostics) == ((), ())
+    assert (found.native_tools, found.diagnostics) == ((OWN,), ())
+    assert found.tool_choice == ToolChoice("required")
+
+
+def test_other_tools_need_no_approvals_of_the_history() -> None:
+    function = {"type": "function", "name": "now", "parameters": {}}
+    call = {"type": "function_call", "call_id": "c", "name": "now", "arguments": "{}"}
+    output = {"type": "function_call_output", "call_id": "c", "output": "12:00"}
+    found = plan(call, output, tools=(function,))
+    assert (found.mcp, declared(found)) == (None, ["now"])
 
 
 def test_servers_of_another_format_are_called_for_any_other_provider() -> None:
@@ -235,6 +256,81 @@ def test_a_server_that_is_not_allowed_may_be_left_out() -> None:
     assert declared(found) == ["sky__weather"]
     assert [each.code for each in found.diagnostics] == ["tool.ignored"]
     assert found.used.unused == (server("refused"),)
+
+
+TOOLSET: Document = {"type": "mcp_toolset", "mcp_server_name": "sky"}
+
+
+def own(*names: str, members: Document = TOOLSET, **more: Any) -> Document:
+    """A server that a client of another format declares among its tools."""
+    allowed: Document = {"allowed_tools": list(names)} if names else {}
+    extra = {"format": "messages", "members": members}
+    return {**server(**allowed), "extra": extra, **({"toolset": more} if more else {})}
+
+
+def test_a_provider_of_the_clients_format_gets_the_clients_declaration() -> None:
+    same = Capabilities(client_blocks="messages")
+    found = plan(tools=(own(disabled=["tide"], deferred=True),), capabilities=same)
+    assert found.mcp is None
+    assert [tool["extra"]["members"] for tool in found.native_tools] == [TOOLSET]
+    assert found.diagnostics == ()
+
+
+def test_disabled_tools_are_not_offered() -> None:
+    found = plan(listing("weather", "tide"), tools=(own(disabled=["tide"]),))
+    assert declared(found) == ["sky__weather"]
+
+
+def test_a_server_whose_tools_are_all_disabled_is_not_asked() -> None:
+    found = plan(tools=(own(off=True),))
+    assert (mcp_of(plan(tools=(own(),))).needs_opening, found.mcp) == (True, None)
+
+
+def test_a_list_of_the_request_is_used_instead_of_that_of_the_thread() -> None:
+    tide = {"name": "tide", "description": "Ebb or flow.", "input_schema": {"type": "object"}}
+    found = plan(listing("weather"), tools=(own(listed=[tide, {"description": "No name."}]),))
+    assert declared(found) == ["sky__tide"]
+    assert not mcp_of(found).needs_opening
+
+
+def test_tools_that_should_be_deferred_are_reported() -> None:
+    for tool in (own(deferred=True), server(defer_loading=True)):
+        [note] = plan(listing("weather"), tools=(tool,)).diagnostics
+        assert (note.code, note.param) == ("tool.degraded", "tools[0].defer_loading")
+        assert "its tools are declared immediately" in note.message
+
+
+@pytest.mark.parametrize("more", [{"disabled": 1}, {"disabled": [{}]}, {"listed": "x"}, "x", None])
+def test_what_is_no_toolset_restricts_nothing(more: Any) -> None:
+    found = plan(listing("weather"), tools=(server(toolset=more),))
+    assert mcp_of(found).offers.keys() <= {"sky__weather"}
+
+
+NATIVE = Capabilities(hosted_tools=frozenset({"mcp"}), model_name="up/m")
+
+
+def test_a_provider_that_runs_servers_itself_gets_only_what_it_knows() -> None:
+    tool = {**own("weather", deferred=True, listed=[]), "cache_control": {"type": "ephemeral"}}
+    found = plan(tools=(tool,), capabilities=NATIVE)
+    assert found.native_tools == (server(allowed_tools=["weather"]),)
+    assert [each.param for each in found.diagnostics] == ["tools[0].defer_loading"]
+
+
+def test_a_provider_that_runs_servers_itself_cannot_be_told_what_is_disabled() -> None:
+    with pytest.raises(InvalidRequest, match="but not of disabled ones") as error:
+        plan(tools=(own(disabled=["tide"]),), capabilities=NATIVE)
+    assert (error.value.param, error.value.code) == ("tools[0]", "unsupported_parameter")
+    policy = HostedToolPolicy("ignore", mcp=ValueRules())
+    found = plan(tools=(own(disabled=["tide"]),), capabilities=NATIVE, policy=policy)
+    assert found.native_tools == ()
+    assert [each.code for each in found.diagnostics] == ["tool.ignored"]
+
+
+def test_a_breakpoint_of_the_prompt_cache_is_behind_the_last_tool_of_a_server() -> None:
+    tool = {**own(), "cache_control": {"type": "ephemeral"}}
+    found = plan(listing("weather", "tide"), tools=(tool,))
+    assert [each.cache is not None for each in found.declarations] == [False, True]
+    assert plan(listing(), tools=(tool,)).declarations == ()
 
 
 # --- tool_choice ----------------------------------------------------------------------------------
@@ -389,6 +485,29 @@ def test_blocks_of_another_format_are_the_calls_that_they_stand_for() -> None:
     assert [each.code for each in odd.diagnostics] == ["history.part.ignored"] * 2
 
 
+def test_blocks_of_parallel_calls_are_parallel() -> None:
+    pairs = []
+    for call_id in ("c", "d"):
+        call = {"type": "function_call", "call_id": call_id, "name": "weather", "namespace": "sky"}
+        result = {"type": "function_call_output", "call_id": call_id, "output": "Sunny."}
+        pairs += [block_of("use", call), block_of("result", result)]
+    assert [each[:2] for each in calls(plan(*pairs).history)] == [
+        ("call", "c"),
+        ("call", "d"),
+        ("result", "c"),
+        ("result", "d"),
+    ]
+
+
+def test_the_block_of_a_list_is_the_list() -> None:
+    block = block_of("listing", listing("weather"))
+    found = plan(block)
+    assert (declared(found), found.diagnostics) == (["sky__weather"], ())
+    assert calls(found.history) == []
+    [note] = plan(block, tools=()).diagnostics
+    assert (note.code, note.subject) == ("history.item.ignored", "client_block")
+
+
 # --- after the servers were asked -----------------------------------------------------------------
 
 
@@ -403,6 +522,17 @@ def test_the_request_is_planned_again_with_the_outcome() -> None:
     assert not mcp_of(again).needs_opening
     assert declared(again) == ["sky__weather"]
     assert [each[:2] for each in calls(again.history)] == [("call", "mcp_1"), ("result", "mcp_1")]
+
+
+def test_images_of_approved_calls_are_for_models_that_take_them() -> None:
+    request = Request(raw={}, model="m", input=(USER,), tools=(server(),))
+    planner = Planner(request, PlanInputs(hosted_tools=MANAGED))
+    image = MessageStep("user", (ImagePart("data:image/png;base64,AA=="),))
+    again = planner.continue_with([listing("weather"), made("mcp_1", "mcpr_1")], [image])
+    blind = ModelTarget("p", "blind", Capabilities(inputs=frozenset({"text"})))
+    sighted = ModelTarget("p", "sighted", Capabilities(inputs=frozenset({"text", "image"})))
+    assert again.plan(sighted).history[-1] == image
+    assert image not in again.plan(blind).history
 
 
 def test_the_next_round_has_the_calls_of_the_last() -> None:

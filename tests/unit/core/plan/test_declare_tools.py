@@ -283,3 +283,11 @@ def test_a_native_tool_keeps_its_members_for_a_provider_of_the_format_only() -> 
     native = declared(tool, web_search="native", client_blocks="messages")
     assert native.native_tools == (tool,)
     assert declared(tool, web_search="native").native_tools == ({"type": "web_search"},)
+
+
+def test_a_native_tool_has_its_place_among_all_tools() -> None:
+    search = {"type": "web_search"}
+    tools = (function("a"), search, function("b"))
+    found = declared(*tools, web_search="native")
+    assert (names(found), found.native_places) == (["a", "b"], (1,))
+    assert declared(search, *tools[:1], web_search="native").native_places == (0,)

@@ -63,7 +63,7 @@ def test_no_field_has_two_rows_and_every_rejected_field_has_a_reason() -> None:
 
 
 def test_every_field_that_a_request_is_read_for_is_in_the_table() -> None:
-    unread = {"raw", "is_large", "unknown", "unknown_more"}
+    unread = {"raw", "is_large", "unknown", "unknown_more", "similar"}
     unread |= {"text_format", "format_param", "schema_param", "verbosity", "effort", "summary"}
     assert {field.name for field in msgspec.structs.fields(Request)} - unread <= KNOWN
 
@@ -143,6 +143,15 @@ def test_unknown_members_are_reported_only_if_they_are_not_sent() -> None:
     assert (diagnostic.code, diagnostic.param) == ("param.unknown", "container")
     takes = Capabilities(parameters=frozenset({"extra"}))
     assert noted(decide_parameters, given, takes)[1] == []
+
+
+def test_an_unknown_member_that_resembles_a_documented_one_gets_a_suggestion() -> None:
+    similar = {"max_output_token": "max_output_tokens"}
+    unknown = ("max_output_token", "frobnicate")
+    given = Request(raw={}, model="m", unknown=unknown, similar=similar)
+    _, [misspelt, other] = noted(decide_parameters, given, Capabilities())
+    assert misspelt.message.endswith("ignored. Did you mean 'max_output_tokens'?")
+    assert other.message.endswith("ignored.")
 
 
 @table(("path", "fields", "value"), TAKEN)

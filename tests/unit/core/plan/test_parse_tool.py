@@ -333,3 +333,12 @@ def test_dated_types_are_one_family() -> None:
     assert {family(kind) for kind in SEARCHES} == {"web_search"}
     assert family("computer_use_preview") == family("computer")
     assert family("function") == "function"
+
+
+def test_a_provider_of_the_clients_format_gets_tools_of_an_unknown_type() -> None:
+    tool = {"type": "advisor_20260301", "extra": {"format": "f", "members": {"type": "advisor"}}}
+    offer, diagnostics = read(tool, client_blocks="f")
+    assert (offer.handling, diagnostics) == ("native", [])
+    assert "unknown" in reason(tool, client_blocks="g")
+    declared, _ = read({**WEATHER, "extra": tool["extra"]}, client_blocks="f")
+    assert declared.handling == "declared"

@@ -9,6 +9,8 @@ import pytest
 
 from antiphon.core.deltas import (
     Annotation,
+    BlockMembers,
+    BlockStart,
     Delta,
     Extra,
     Finish,
@@ -17,6 +19,7 @@ from antiphon.core.deltas import (
     Reasoning,
     ReasoningState,
     Refusal,
+    ResponseMembers,
     Start,
     Text,
     ToolCall,
@@ -279,3 +282,90 @@ def test_state_that_cannot_be_sealed_is_reported_once() -> None:
         assert subject.feed(ReasoningState("signature", value)) == []
     [diagnostic] = subject.diagnostics
     assert (diagnostic.code, diagnostic.subject) == ("state.dropped", "encrypted_content")
+
+
+# Content blocks as the provider's own format has them
+
+EXTRA = {"format": "f", "members": {"x": 1}}
+
+
+def output(*deltas: Delta) -> list[Document]:
+    events = run([*deltas, Finish("stop")])
+    found: list[Document] = events[-1]["response"]["output"]
+    return found
+
+
+def test_a_block_begins_a_part_with_its_members() -> None:
+    [item] = output(Text("ab"), BlockStart("text", EXTRA), Text("c"), Text("d"))
+    first, second = item["content"]
+    assert (first["text"], "extra" in first) == ("ab", False)
+    assert (second["text"], second["extra"]) == ("cd", EXTRA)
+
+
+def test_the_parts_of_a_message_come_one_after_another() -> None:
+    call = ToolCall(0, "x", "get_weather")
+    deltas = (Text("a"), BlockStart("text", EXTRA), Text("b"), Finish("stop"))
+    events = run([*deltas])
+    waited = run([call, *deltas, ToolCall(0, arguments="{}")])
+    parts = [
+        (event["type"].rpartition(".")[2], event["content_index"])
+        for event in events
+        if "content_index" in event
+    ]
+    once = [("added", 0), ("delta", 0), ("done", 0), ("done", 0)]
+    assert parts == [*once, *((kind, 1) for kind, _ in once)]
+    assert [
+        (event["type"].rpartition(".")[2], event["content_index"])
+        for event in waited
+        if "content_index" in event
+    ] == parts
+
+
+def test_a_block_after_another_item_begins_a_message() -> None:
+    _, item = output(Reasoning("hm"), BlockStart("text", EXTRA), Text("a"))
+    assert item["content"][0]["extra"] == EXTRA
+
+
+def test_an_annotation_belongs_to_the_last_part() -> None:
+    [item] = output(Text("ab"), BlockStart("text", EXTRA), Text("c"), Annotation(CITATION))
+    assert [part["annotations"] for part in item["content"]] == [[], [CITATION]]
+
+
+def test_the_members_of_a_text_may_be_completed() -> None:
+    more = {"format": "f", "members": {"x": 1, "y": 2}}
+    (item,) = output(BlockStart("text", EXTRA), Text("a"), BlockMembers(more))
+    assert item["content"][0]["extra"] == more
+    (item, _) = output(Text("a"), Reasoning("hm"), BlockMembers(more))
+    assert "extra" not in item["content"][0]
+
+
+def test_a_call_has_the_members_of_its_block() -> None:
+    (item,) = output(BlockStart("call", EXTRA), ToolCall(0, "x", "get_weather", "{}"))
+    assert item["extra"] == EXTRA
+
+
+def test_members_are_never_those_of_another_item() -> None:
+    call = ToolCall(0, "x", "get_weather", "{}")
+    assert "extra" not in output(BlockStart("text", EXTRA), call)[0]
+    (item,) = output(BlockStart("call", EXTRA), Text("a"))
+    assert "extra" not in item["content"][0]
+    _, item = output(
+        BlockStart("text", EXTRA), RawItem({"type": "item", "id": "item_1"}), Text("a")
+    )
+    assert "extra" not in item["content"][0]
+
+
+def test_members_of_the_response_are_in_its_end() -> None:
+    events = run([Text("a"), ResponseMembers(EXTRA), Finish("stop")])
+    assert events[-1]["response"]["extra"] == EXTRA
+    assert "extra" not in events[0]["response"]
+    assert "extra" not in run([Text("a"), Finish("stop")])[-1]["response"]
+
+
+def test_members_of_an_earlier_round_are_not_those_of_the_response() -> None:
+    subject = started()
+    subject.feed(ResponseMembers(EXTRA))
+    subject.end_round()
+    subject.next_round()
+    subject.feed(Text("a"))
+    assert "extra" not in documents(subject.finish("stop"))[-1]["response"]

@@ -291,9 +291,49 @@ def test_an_item_that_is_never_ended_did_not_succeed(item: Document, status: str
 
 
 def test_an_item_without_a_status_gets_none_when_it_is_never_ended() -> None:
+    request = {
+        "type": "mcp_approval_request",
+        "id": "mcpr_1",
+        "server_label": "wiki",
+        "name": "ask",
+        "arguments": "{}",
+    }
+    [_, done] = item_events(RawItemStarted(0, request))
+    assert done["item"] == request
+
+
+def test_a_list_of_tools_that_is_never_ended_has_failed_and_is_not_an_empty_list() -> None:
     tools = {"type": "mcp_list_tools", "id": "mcpl_1", "server_label": "wiki", "tools": []}
-    [_, done] = item_events(RawItemStarted(0, tools))
-    assert done["item"] == tools
+    events = item_events(
+        RawItemStarted(0, tools), *stages("in_progress", tool="mcp_list_tools"), Text("Rain.")
+    )
+    assert kinds(events)[:4] == [
+        "output_item.added",
+        "mcp_list_tools.in_progress",
+        "mcp_list_tools.failed",
+        "output_item.done",
+    ]
+    error = "The response ended before the server had sent its result."
+    assert events[3]["item"] == {**tools, "error": error}
+
+
+def test_an_mcp_call_that_is_never_ended_has_an_error() -> None:
+    begun = {**MCP, "arguments": "", "output": None, "error": None}
+    events = item_events(start(begun), *mcp_arguments('{"q":', whole=None), Text("Rain."))
+    item = next(each["item"] for each in events if each["type"] == "response.output_item.done")
+    assert item["error"] == {
+        "type": "mcp_protocol_error",
+        "code": -32603,
+        "message": "The response ended before the server had sent its result.",
+    }
+    assert (item["status"], item["output"], item["arguments"]) == ("failed", None, '{"q":')
+
+
+def test_an_mcp_call_keeps_the_error_that_it_had_when_it_is_never_ended() -> None:
+    subject = started_machine()
+    subject.feed(start({**MCP, "error": "refused"}))
+    terminal = documents(subject.fail(protocol_fault("gone")))[-1]
+    assert [each["error"] for each in terminal["response"]["output"]] == ["refused"]
 
 
 def test_an_unfinished_search_of_a_complete_response_is_failed_and_never_completed() -> None:

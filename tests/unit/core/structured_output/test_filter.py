@@ -10,6 +10,7 @@ from msgspec import structs
 
 from antiphon.core.deltas import (
     Annotation,
+    BlockStart,
     Delta,
     Extra,
     Failure,
@@ -517,3 +518,10 @@ def test_an_invalid_wrapped_answer_is_sent_wrapped(arguments: str) -> None:
     assert subject.close(final=True) == []
     feed_all(subject, answer_call(arguments), STOP)
     assert subject.close(final=True) == [Text(arguments)]
+
+
+def test_how_a_block_of_text_begins_is_held_back_with_the_text() -> None:
+    subject = DrivenFilter(StructuredOutputFilter(NATIVE, holds=True))
+    block = BlockStart("text", {"format": "f", "members": {}})
+    assert feed_all(subject, Text(ULM[:3]), block, Text(ULM[3:]), STOP) == [STOP]
+    assert [*subject.close(final=True)] == [Text(ULM[:3]), block, Text(ULM[3:])]

@@ -109,6 +109,8 @@ def test_a_call_is_restored_to_the_requested_type(
         ("shell", "{}"),
         ("local_shell", '{"command":"ls"}'),
         ("local_shell", "{}"),
+        ("local_shell", '{"command":["ls"],"env":"A=1"}'),
+        ("local_shell", '{"command":["ls"],"env":{"A":1}}'),
         ("apply_patch", '{"operation":"delete"}'),
         ("apply_patch", '{"operation":{"type":"move_file","path":"a"}}'),
         ("apply_patch", '{"operation":{"type":"create_file","path":"a"}}'),

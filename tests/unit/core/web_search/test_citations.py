@@ -8,6 +8,7 @@ import pytest
 
 from antiphon.core.deltas import (
     Annotation,
+    BlockStart,
     Delta,
     Finish,
     ItemEnd,
@@ -128,6 +129,7 @@ ENDINGS: list[Delta] = [
     RawItemStarted(0, {"type": "x"}),
     ItemEnd(),
     SearchStarted({}),
+    BlockStart("text", {}),
 ]
 BESIDES: list[Delta] = [
     Usage(),

@@ -36,6 +36,15 @@ def test_responses_and_errors_are_rendered() -> None:
     assert MESSAGES.error(Problem(status=404, message="m")).status == 404
 
 
+def test_a_beta_asks_for_the_lists_of_servers() -> None:
+    listing = {"type": "mcp_list_tools", "id": "l", "server_label": "sky", "tools": []}
+    response = Response(id="resp_1", created_at=0, model="m", status="completed", output=(listing,))
+    for beta, shown in (("mcp-client-2026-09-15", 1), ("mcp-client-2025-11-20", 0)):
+        request = MESSAGES.parse(BODY, headers={"anthropic-beta": f"a,{beta}"})
+        whole = json.loads(MESSAGES.whole(response, request, OTHER))
+        assert len(whole["content"]) == shown
+
+
 def request(*items: dict[str, Any], **fields: Any) -> Request:
     return Request(raw={}, model="m", input=items, **fields)
 

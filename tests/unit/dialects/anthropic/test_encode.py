@@ -231,6 +231,20 @@ def test_native_search_has_the_clients_filters() -> None:
     ]
 
 
+def test_tools_have_the_order_of_a_client_of_the_same_format() -> None:
+    """The prompt begins with them: another order is another prefix of the cache."""
+    see = ToolDeclaration(name="see", parameters={"type": "object"})
+    tools: Document = {
+        "declarations": (LOOK, see),
+        "native_tools": ({"type": "web_search"},),
+        "native_places": (1,),
+    }
+    found = body(**tools)["tools"]
+    assert [tool["name"] for tool in found] == ["look", "see", "web_search"]
+    placed = body(**tools, parameters={"prompt_caching": "client"})["tools"]
+    assert [tool["name"] for tool in placed] == ["look", "web_search", "see"]
+
+
 def test_native_search_has_the_limit_of_tool_calls() -> None:
     found = body(native_tools=({"type": "web_search"},), parameters={"max_tool_calls": 3})
     assert found["tools"] == [{"type": "web_search_20250305", "name": "web_search", "max_uses": 3}]
@@ -247,6 +261,10 @@ def test_tools_called_earlier_are_declared_with_choice_none() -> None:
     found = body(HI, *calls, *answers)
     assert [tool["name"] for tool in found["tools"]] == ["look", "hear"]
     assert found["tool_choice"] == {"type": "none"}
+    apart = {"type": "mcp", "extra": {"format": "messages", "members": {"name": "sky"}}}
+    found = body(HI, *calls, *answers, native_tools=(apart,))  # tools of servers may be called
+    assert [tool["name"] for tool in found["tools"]] == ["look", "hear"]
+    assert "tool_choice" not in found
 
 
 def contract(requested: FormatKind, asked: FormatKind) -> OutputContract:
@@ -444,6 +462,19 @@ def test_a_tool_keeps_the_members_of_the_client() -> None:
         {"type": "w"},
         {"type": "code_execution_20250825", "name": "code_execution"},
     ]
+
+
+def test_servers_of_the_client_are_no_tools() -> None:
+    apart = {"type": "mcp", "extra": {"format": "messages", "members": {"name": "sky"}}}
+    toolset = {"type": "mcp_toolset", "mcp_server_name": "sky"}
+    among = {"type": "mcp", "extra": {"format": "messages", "members": toolset}}
+    forced = ToolChoice("required")
+    servers = {"extra": {"format": "messages", "members": {"mcp_servers": [{"name": "sky"}]}}}
+    assert "tools" not in body(native_tools=(apart,), parameters=servers)
+    found = body(native_tools=(apart,), tool_choice=forced, parameters=servers)
+    assert (found.get("tools"), found["tool_choice"]) == (None, {"type": "any"})
+    found = body(native_tools=(among,), tool_choice=forced, parameters=servers)
+    assert (found["tools"], found["tool_choice"]) == ([toolset], {"type": "any"})
 
 
 def test_a_native_search_may_exclude_domains() -> None:

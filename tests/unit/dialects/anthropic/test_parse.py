@@ -35,7 +35,7 @@ def test_a_minimal_request_is_not_stored_and_asks_for_sealed_state() -> None:
     assert (request.model, request.max_output_tokens, request.is_large) == ("m", 100, True)
     assert (request.stream, request.store, request.prefill) == (False, False, None)
     assert request.include == {"reasoning.encrypted_content"}
-    assert request.prompt_caching == "client"
+    assert (request.prompt_caching, request.client_format) == ("client", "messages")
     assert request.stream_options == {"include_obfuscation": False}
     assert (request.unknown, request.extra, request.tool_choice) == ((), None, "auto")
 
@@ -274,3 +274,11 @@ def test_text_of_the_assistant_at_the_end_is_a_prefill(last: Any, is_prefill: bo
 )
 def test_an_error_names_the_member(document: Document, message: str, param: str) -> None:
     assert refused(document) == (message, param)
+
+
+def test_a_turn_that_the_provider_has_paused_is_no_prefill() -> None:
+    text = {"type": "text", "text": "It "}
+    use = {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}}
+    for blocks, is_prefill in (([text], True), ([use, text], None), ([text, use], None)):
+        last = {"role": "assistant", "content": blocks}
+        assert parse(messages=[*HI, last]).prefill is is_prefill

@@ -90,6 +90,15 @@ def test_text_of_the_assistant_is_output() -> None:
     assert item == {"type": "message", "role": "assistant", "content": [part], "place": [0, 0]}
 
 
+def test_citations_that_the_renderer_has_made_are_left_out() -> None:
+    own = {"type": "web_search_result_location", "url": "u", "encrypted_index": ""}
+    native = {**own, "encrypted_index": "E"}
+    [item] = assistant(text("a", citations=[own, native]), text("b", citations=[own]))
+    first, second = item["content"]
+    assert first == {"type": "output_text", "text": "a", **extra(citations=[native])}
+    assert second == {"type": "output_text", "text": "b"}
+
+
 def test_a_system_message_keeps_its_position_and_its_members() -> None:
     message = {"role": "system", "content": "now", "output_config": {"effort": "low"}}
     [_, item] = read({"role": "user", "content": "hi"}, message)

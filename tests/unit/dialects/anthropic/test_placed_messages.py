@@ -216,3 +216,21 @@ def test_results_of_a_turn_without_thinking_disable_a_budget() -> None:
     )
     sent = json.loads(encode(plan, stream=False, quirks=quirks).body)
     assert sent["thinking"] == {"type": "disabled"}
+
+
+SERVER_USE = {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}}
+
+
+def test_a_turn_that_the_provider_has_paused_goes_back_as_it_was() -> None:
+    paused = said("assistant", BlockPlace(1, 0), TextPart("[x]", extra=SERVER_USE))
+    assert messages(HI, paused)[-1] == {"role": "assistant", "content": [SERVER_USE]}
+
+
+def test_blocks_of_the_format_are_kept_without_a_place() -> None:
+    stored = (
+        MessageStep("user", (TextPart("hi"),)),
+        MessageStep("assistant", (TextPart("[x]", extra=SERVER_USE),)),
+        MessageStep("assistant", (TextPart("a", extra={"citations": []}),)),
+        MessageStep("user", (TextPart("go on"),)),
+    )
+    assert messages(*stored)[1]["content"] == [SERVER_USE, {**text("a"), "citations": []}]

@@ -288,12 +288,12 @@ def test_a_search_is_a_server_tool_and_its_result() -> None:
     use, result, text = blocks(SearchStarted(action), ended, Text("wet"))
     assert use["start"] == {
         "type": "server_tool_use",
-        "id": "srvtoolu_n1",
+        "id": "srvtoolu_ap1n1",
         "name": "web_search",
         "input": {},
     }
     assert json.loads(joined(use, "partial_json")) == {"query": "rain"}
-    assert result["start"]["tool_use_id"] == "srvtoolu_n1"
+    assert result["start"]["tool_use_id"] == "srvtoolu_ap1n1"
     assert [each["url"] for each in result["start"]["content"]] == ["https://a.test"]
     assert text["start"]["type"] == "text"
     *_, delta, _ = render(finished(SearchStarted(action), ended, Text("wet")))
@@ -316,6 +316,18 @@ def test_a_call_of_an_mcp_server_is_a_tool_and_its_result() -> None:
     assert joined(use, "partial_json") == '{"city":"Ulm"}'
     assert result["start"]["content"] == [{"type": "text", "text": "Sunny."}]
     assert text["start"]["type"] == "text"
+
+
+def test_a_client_of_the_beta_gets_the_tools_of_a_server() -> None:
+    tools = [{"name": "weather", "description": "", "input_schema": {}}]
+    item = {"type": "mcp_list_tools", "id": "mcpl_1", "server_label": "sky", "tools": tools}
+    events = finished(RawItem(item), Text("Hi."))
+    shown = [each for each in render(events, lists_tools=True) if each.get("index") == 0]
+    assert [each["type"] for each in shown] == ["content_block_start", "content_block_stop"]
+    block = {"type": "mcp_tool_listing", "mcp_server_name": "sky", "tools": tools}
+    assert shown[0]["content_block"] == block
+    [start] = [each for each in render(events) if each["type"] == "content_block_start"]
+    assert start["content_block"]["type"] == "text"
 
 
 def test_a_compaction_is_a_block_with_the_sealed_summary() -> None:

@@ -171,7 +171,7 @@ def test_a_search_has_results_or_an_error(item: Document, content: Any) -> None:
     block = search_result_block({"id": "ws_1", **item})
     assert block == {
         "type": "web_search_tool_result",
-        "tool_use_id": "srvtoolu_1",
+        "tool_use_id": "srvtoolu_ap11",
         "content": content,
     }
 

@@ -77,6 +77,30 @@ def test_every_item_is_a_block_or_two() -> None:
     assert document["stop_reason"] == "tool_use"
 
 
+LIST: Document = {
+    "type": "mcp_list_tools",
+    "id": "mcpl_1",
+    "server_label": "sky",
+    "tools": [{"name": "weather", "input_schema": {}, "annotations": {}, "description": None}, 1],
+}
+
+
+def test_a_client_of_the_beta_gets_the_tools_of_servers() -> None:
+    listed, text = json.loads(render_whole(response(LIST, HELLO), lists_tools=True))["content"]
+    assert listed == {
+        "type": "mcp_tool_listing",
+        "mcp_server_name": "sky",
+        "tools": [{"name": "weather", "description": None, "input_schema": {}}],
+    }
+    assert text["type"] == "text"
+    assert types(whole(LIST, HELLO)) == ["text"]
+
+
+def test_a_list_that_failed_has_no_block() -> None:
+    failed = {**LIST, "error": "Down.", "tools": None}
+    assert json.loads(render_whole(response(failed), lists_tools=True))["content"] == []
+
+
 def test_the_last_block_of_a_thought_is_signed() -> None:
     thought = ReasoningItem(
         id="rs_1",

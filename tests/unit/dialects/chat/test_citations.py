@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from antiphon.core.deltas import Annotation, Delta, Extra, Start
-from antiphon.dialects.chat.decode import ChatDecoder
+from antiphon.core.deltas import Annotation, Delta, Extra, Finish, Start, Text
+from antiphon.dialects.chat.decode import ChatDecoder, decode
 from antiphon.framing.sse import Frame
 
 
@@ -69,6 +69,8 @@ def test_search_results_are_cited_once(found: dict[str, Any]) -> None:
     frame = Frame(json.dumps({"choices": [], **found}).encode())
     assert decoder.feed(frame) == [cited]
     assert decoder.feed(frame) == []
+    whole = json.dumps({"model": "m", "choices": [{"message": {"content": "Hi"}}], **found})
+    assert decode(whole.encode()) == [Start("m"), cited, Text("Hi"), Finish(None)]
 
 
 def test_search_results_that_are_not_a_list_are_ignored() -> None:

@@ -13,6 +13,7 @@ from antiphon.core.deltas import ReasoningState
 from antiphon.core.history.call_state import MAX_CHARS_IN_ID
 from antiphon.core.history.capsule import Sealer
 from antiphon.core.request import Request
+from antiphon.dialects.anthropic.message_ids import wrap_call_id
 from antiphon.dialects.chat.client import CHAT
 from antiphon.dialects.chat.client_call_ids import (
     CallKey,
@@ -31,6 +32,11 @@ def sealed(size: int) -> str:
 
 def parse(*messages: object) -> Request:
     return CHAT.parse({"model": "m", "messages": [*messages]})
+
+
+def test_an_id_that_a_client_has_from_messages_leads_back_to_the_providers_own_id() -> None:
+    for own in ("call_0", "functions.bash:0", "toolu_0123456789abcdef"):
+        assert read_call_id(wrap_call_id(own, "resp_1", 2)) == CallKey(own)
 
 
 def test_an_id_leads_back_to_the_providers_own_id_and_to_the_item() -> None:

@@ -186,6 +186,14 @@ def test_an_unknown_role_is_answered_with_the_known_ones() -> None:
 # --- tools ----------------------------------------------------------------------------------------
 
 
+SERVER: dict[str, Any] = {"type": "mcp", "server_label": "a", "require_approval": "never"}
+
+
+def test_a_server_that_needs_no_approval_is_a_tool() -> None:
+    nested = {**SERVER, "allowed_tools": ["read"], "mcp": {"headers": "x"}}
+    assert parse(tools=[nested]).tools == (nested,)
+
+
 def test_tools_are_flattened_and_keep_their_members() -> None:
     grammar = {"definition": "start: /a/", "syntax": "lark"}
     request = parse(
@@ -355,6 +363,19 @@ def test_a_member_becomes_a_field_of_the_canonical_request(
         ({"model": "m", "messages": [HELLO], "n": 2}, "n"),
         ({"model": "m", "messages": [HELLO], "modalities": ["text", "audio"]}, "modalities"),
         ({"model": "m", "messages": [HELLO], "tools": [{"type": "function"}]}, "tools[0].function"),
+        ({"model": "m", "messages": [HELLO], "tools": [{"type": "mcp"}]}, "tools[0].server_label"),
+        (
+            {"model": "m", "messages": [HELLO], "tools": [{"type": "mcp", "server_label": "a"}]},
+            "tools[0].require_approval",
+        ),
+        (
+            {"model": "m", "messages": [HELLO], "tools": [{**SERVER, "require_approval": {}}]},
+            "tools[0].require_approval",
+        ),
+        (
+            {"model": "m", "messages": [HELLO], "tools": [{**SERVER, "headers": "x"}]},
+            "tools[0].headers",
+        ),
         ({"model": "m", "messages": [HELLO], "max_tokens": 0}, "max_tokens"),
         ({"model": "m", "messages": [HELLO], "reasoning": "much"}, "reasoning"),
     ],

@@ -114,6 +114,7 @@ def test_an_error_has_all_four_keys() -> None:
             "model",
         ),
         ({"code": FaultKind.OVERLOADED}, "server_error", "server_is_overloaded", None),
+        ({"code": FaultKind.MCP_LIST}, "external_connector_error", "http_error", "tools"),
     ],
 )
 def test_a_fault_has_the_type_and_code_that_clients_act_on(

@@ -159,6 +159,15 @@ def test_the_query_of_a_servers_address_is_not_repeated() -> None:
     assert without.get("server_url") is None
 
 
+def test_schemas_of_tools_that_a_client_lists_are_repeated_whole() -> None:
+    schema = {"type": "object", "properties": {"headers": {"type": "object"}}}
+    listed = {"listed": [{"name": "get", "input_schema": schema}]}
+    tool = {"type": "mcp", "server_label": "a", "headers": {"X": "secret"}, "toolset": listed}
+    [repeated] = echo(tools=[tool])["tools"]
+    assert repeated["toolset"] == listed
+    assert "headers" not in repeated
+
+
 @table("choice", CHOICES)
 def test_a_response_with_any_tool_choice_is_valid(choice: Any) -> None:
     repeated = echo(tool_choice=choice)["tool_choice"]
@@ -185,6 +194,27 @@ def report(used: UsedSettings, **fields: Any) -> Document:
     document: Document = msgspec.json.decode(msgspec.json.encode(response))
     OfficialResponse.model_validate(document)
     return document
+
+
+def test_responses_of_the_same_settings_differ_in_everything_else() -> None:
+    used = UsedSettings(parameters={"temperature": 0.3})
+    made = [
+        report(used, model="a", metadata={"n": "1"}, instructions="Be brief."),
+        report(used, model="b"),
+        report(used, model="c", reasoning={"summary": "auto"}),
+        report(used, model="d", tools=[{"type": "function", "name": "f"}]),
+    ]
+    assert [each["temperature"] for each in made] == [0.3] * 4
+    assert [each["model"] for each in made] == ["a", "b", "c", "d"]
+    assert [each["metadata"] for each in made] == [{"n": "1"}, {}, {}, {}]
+    assert [each["instructions"] for each in made] == ["Be brief.", None, None, None]
+    assert [each["reasoning"]["summary"] for each in made] == [None, None, "auto", None]
+    assert [len(each["tools"]) for each in made] == [0, 0, 0, 1]
+
+
+def test_settings_are_kept_apart_however_many_there_are() -> None:
+    made = [UsedSettings(parameters={"top_p": number / 1000}) for number in range(300)]
+    assert [report(used)["top_p"] for used in made] == [number / 1000 for number in range(300)]
 
 
 def test_a_setting_that_is_not_used_has_the_default_of_the_api() -> None:

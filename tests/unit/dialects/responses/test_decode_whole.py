@@ -76,7 +76,7 @@ def test_a_whole_response_gives_its_finish_reason(fields: Document, reason: str)
         (b'{"error":{"code":"insufficient_quota","message":"No credit."}}', "billing"),
         (b"[]", "unknown"),
         (b"<html>", "unknown"),
-        (b'{"output":', "unknown"),
+        (b'{"output":', "protocol"),
     ],
 )
 def test_a_body_that_is_not_a_completed_response_is_a_failure(sent: bytes, kind: str) -> None:

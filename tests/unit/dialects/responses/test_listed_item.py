@@ -10,6 +10,7 @@ from antiphon.dialects.responses.listed_item import (
     list_item,
     list_items,
     source_of_listed,
+    without_blocks,
     without_excluded,
 )
 from tests.support.tables import table
@@ -143,3 +144,19 @@ def test_an_id_that_a_list_has_made_leads_to_its_response() -> None:
 @pytest.mark.parametrize("id", ["msg_0000", "msg_6afb79b3_", "own", "", "msg_6afb\n0000"])
 def test_an_id_that_no_list_has_made_leads_nowhere(id: str) -> None:
     assert source_of_listed(id) is None
+
+
+def test_a_stored_response_has_no_blocks_of_another_format() -> None:
+    part = {"type": "output_text", "text": "a", "annotations": []}
+    call = {"type": "function_call", "id": "fc_1"}
+    extra = {"extra": {"format": "f", "members": {}}}
+    message = {"type": "message", "id": "msg_1", "content": [part]}
+    stored = [
+        {**message, "content": [{**part, **extra}]},
+        {"type": "client_block", "id": "cb_1"},
+        {**call, **extra},
+    ]
+    assert without_blocks({"id": "resp_1", "output": stored, **extra}) == {
+        "id": "resp_1",
+        "output": [message, call],
+    }

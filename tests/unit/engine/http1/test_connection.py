@@ -39,7 +39,7 @@ class Client:
         return found
 
     async def send(self, body: bytes = b"{}") -> Response:
-        head = encode_head(self.target(), {}, len(body))
+        head = encode_head(self.target(), len(body))
         return await self._pool.send(self.target(), head, body, LIMIT_S)
 
     async def ask(self, body: bytes = b"{}") -> bytes:

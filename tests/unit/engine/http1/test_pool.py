@@ -35,7 +35,7 @@ def target_of(url: str) -> Target:
 
 async def ask(pool: ConnectionPool, url: str, connect_s: float = LIMIT_S) -> bytes:
     target = target_of(url)
-    response = await pool.send(target, encode_head(target, {}, 2), b"{}", connect_s)
+    response = await pool.send(target, encode_head(target, 2), b"{}", connect_s)
     body = b""
     while piece := response.take():
         body += piece

@@ -143,6 +143,8 @@ async def test_deleting_a_response_ends_its_run(background: bool) -> None:
         await until(lambda: upstream.waiting, "the provider has the request")
         response_id = running_id(opened)
         assert (await opened.request("DELETE", f"/v1/responses/{response_id}")).status == 200
+        is_ending = bool(opened.engine.active)
+        found_at_once = await get(opened, response_id)
         if background:
             with pytest.raises(ConnectionAbortedError):
                 await read_stream(streaming)
@@ -151,6 +153,7 @@ async def test_deleting_a_response_ends_its_run(background: bool) -> None:
             assert events[-1]["response"]["status"] == "cancelled"
         await until(lambda: not opened.engine.active, "the run has ended")
         assert (upstream.waiting, (await get(opened, response_id)).status) == (0, 404)
+        assert (is_ending, found_at_once.status) == (True, 404)
 
 
 @pytest.mark.parametrize("is_queued", [False, True])

@@ -101,10 +101,10 @@ ACTIONS = [
 ]
 """Everything on the page that does something: an action that is added is here by itself."""
 WITHOUT_TOKEN = {
-    *("/ui/api/config/check", "/ui/api/config/reload", "/ui/api/session"),
+    *("/ui/api/config/check", "/ui/api/session"),
     *("/ui/api/responses", "/ui/api/chat/completions", "/ui/api/messages"),
 }
-"""Actions that every user of this machine may take: they read the file of the owner, sign in, or
+"""Actions that every user of this machine may take: they check the file of the owner, sign in, or
 do what a client without a key may do, too."""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ from antiphon.config import Config, load_config, parse_config
 from antiphon.server.ui.settings import HIDDEN, find_problems, list_settings
 from tests.support.applications import document_of, echo_config, error_of, open_application
 from tests.support.gateways import replaced
-from tests.support.pages.api import ask, ask_json
+from tests.support.pages.api import ask, ask_json, own_files, with_token
 
 TEXT = """\
 default_provider = "up"
@@ -124,21 +125,29 @@ async def test_the_file_is_reloaded_and_a_mistake_in_it_changes_nothing(tmp_path
     def load() -> Config:
         return load_config(path, {})
 
-    async with open_application(load(), load) as opened:
+    async with open_application(load(), load, own_files(tmp_path)) as opened:
         before = opened.application.process.setup
+        reload = partial(
+            ask,
+            opened,
+            "/ui/api/config/reload",
+            method="POST",
+            headers=with_token(opened.application.process),
+        )
         path.write_text(f'{text}models.x = "nobody/m"\nlog.level = "loud"\n')
-        answer = document_of(await ask(opened, "/ui/api/config/reload", method="POST"))
+        answer = document_of(await reload())
         assert answer["file"] == str(path)
         assert f"{path}:5: log.level" in str(answer["problems"])
         assert opened.application.process.setup is before
         path.write_text(f'{text}models.x = "echo/echo"\nlog.level = "debug"\n')
-        answer = document_of(await ask(opened, "/ui/api/config/reload", method="POST"))
+        answer = document_of(await reload())
         assert (answer["file"], answer["needs_restart"]) == (str(path), ["log"])
         assert (answer["problems"], answer["replaces_workers"]) == ([], False)
         assert "x" in opened.application.process.setup.engine.router.names()
 
 
-async def test_without_a_file_there_is_nothing_to_reload() -> None:
-    async with open_application() as opened:
-        answer = await ask(opened, "/ui/api/config/reload", method="POST")
+async def test_without_a_file_there_is_nothing_to_reload(tmp_path: Path) -> None:
+    async with open_application(environment=own_files(tmp_path)) as opened:
+        own = with_token(opened.application.process)
+        answer = await ask(opened, "/ui/api/config/reload", method="POST", headers=own)
     assert (answer.status, error_of(answer)["code"]) == (409, "no_configuration_file")

@@ -1,4 +1,4 @@
-// Whether changes are allowed: keys, the default model, payloads. Without an admin key they need the token that `antiphon serve` shows.
+// Whether changes are allowed: keys, the default model, payloads, the file. Without an admin key they need the token that `antiphon serve` shows.
 
 import { post } from "./api.js";
 import { h } from "./dom.js";

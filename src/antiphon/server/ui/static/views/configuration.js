@@ -4,6 +4,7 @@ import { get, post } from "../api.js";
 import { fill, h } from "../dom.js";
 import { clientKeys } from "../keys.js";
 import { plural } from "../format.js";
+import { mayChange } from "../permission.js";
 import { card, copyable, head, table } from "../widgets.js";
 
 export const title = "Configuration";
@@ -24,7 +25,7 @@ export async function show(root, context) {
   fill(root,
     head("Configuration", file ? h("span", null, "The settings in effect, from ", copyable(file)) : "No file: API keys in the environment enable their providers. Everything else is a default.",
       h("button", { type: "button", disabled: !file, onclick: () => check(result, context) }, "Check the file"),
-      h("button", { type: "button", disabled: !file, onclick: () => reload(result, context, reread) }, "Reload the file")),
+      h("button", { type: "button", disabled: !file || !mayChange(), title: file && !mayChange() ? "Open the link that antiphon serve shows in its terminal to reload the file." : null, onclick: () => reload(result, context, reread) }, "Reload the file")),
     result, await clientKeys(context), h("p", null, h("label", { class: "switch" }, all, " Show defaults as well")), list);
   draw();
 }

@@ -242,11 +242,16 @@ function makeServerCalls(detail) {
   const columns = [
     { name: "Server", class: "grow", cell: (each) => each.server },
     { name: "Tool", class: "grow", cell: (each) => each.tool ?? h("span", { class: "muted" }, "list of tools") },
-    { name: "Outcome", class: "nowrap", cell: (each) => (each.error ? h("span", { class: "pill bad" }, each.error) : h("span", { class: "pill ok" }, "completed")) },
+    { name: "Outcome", class: "grow", cell: serverOutcome },
     { name: "Result", class: "number", cell: (each) => `${count(each.result_bytes ?? 0)} ${each.tool ? "bytes" : "tools"}` },
     { name: "Duration", class: "number", cell: (each) => duration(each.duration_ms ?? 0) },
   ];
   return [h("h3", null, "MCP servers"), table("MCP servers", columns, calls)];
+}
+
+function serverOutcome(each) {
+  if (!each.error) return h("span", { class: "pill ok" }, "completed");
+  return [h("span", { class: "pill bad" }, each.error), each.reason && h("div", { class: "small muted" }, each.reason)];
 }
 
 function outcome(each, isCut, detail) {
