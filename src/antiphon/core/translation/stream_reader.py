@@ -34,7 +34,9 @@ class StreamReader:
 
     def read_frames(self, chunk: bytes) -> list[Frame]:
         """Return the frames that this chunk completes."""
-        framer = self._framer or self._make_framer()
+        framer = self._framer
+        if framer is None:
+            framer = self._make_framer()
         # `find`: for `in`, CPython 3.11 first makes an error that a number was expected.
         if not self._joins_surrogates and (chunk.find(b"\\u") >= 0 or chunk[-1:] == b"\\"):
             framer = self._framer = SurrogateJoiner(framer)
