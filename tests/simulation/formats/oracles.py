@@ -175,7 +175,10 @@ _MESSAGES_TYPES = {
     529: ("overloaded_error",),
 }
 """The types of errors by their status; a 503 of the gateway is a 529 of this format."""
-_CHAT_TYPES = {429: ("rate_limit_error", "insufficient_quota")}
+_CHAT_TYPES = {
+    424: ("external_connector_error",),
+    429: ("rate_limit_error", "insufficient_quota"),
+}
 _SERVER_ERROR = ("server_error",)
 _REQUEST_ERROR = ("invalid_request_error",)
 _CHAT_ERROR = {"message", "type", "param", "code"}

@@ -12,7 +12,11 @@ from tests.simulation.lifecycle.conversations import run_conversation_client
 from tests.simulation.lifecycle.retries import run_retrying_client
 from tests.simulation.lifecycle.socket_client import run_socket_client
 from tests.simulation.limits.client import run_limited_client
-from tests.simulation.mcp.clients import run_mcp_client, run_mcp_messages_client
+from tests.simulation.mcp.clients import (
+    run_mcp_chat_client,
+    run_mcp_client,
+    run_mcp_messages_client,
+)
 from tests.simulation.reloads.actors import run_moving_client, run_reloading_operator
 
 if TYPE_CHECKING:
@@ -30,6 +34,7 @@ _ACTORS = (
     run_queueing_clients,
     *[run_mcp_client] * 4,
     *[run_mcp_messages_client] * 2,
+    run_mcp_chat_client,
 )
 
 

@@ -1,10 +1,11 @@
 """Clients that use MCP servers: in Responses with approvals, streamed, whole and in the background,
-and in Messages. The model, and with it the provider, may change at each turn."""
+in Messages and in Chat Completions. The model and its provider may change at each turn."""
 
 from __future__ import annotations
 
 import asyncio
 import random
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tests.simulation.clients import READS, draw_behaviour
@@ -233,6 +234,38 @@ def _declare_entry(
     if allowed is not None:
         document["tool_configuration"] = {"enabled": True, "allowed_tools": sorted(allowed)}
     return AskedServer(server.label, document, secret, allowed, _ALL)
+
+
+# Chat Completions
+
+
+async def run_mcp_chat_client(world: World, rng: random.Random) -> None:
+    """Ask with the tools of Responses; the format has no approvals, and shows the text alone."""
+    if not world.plan.servers:
+        return
+    tenant = rng.choice([*TENANTS])
+    drawn = [_declare(world, rng, tenant, each) for each in world.plan.servers]
+    never = {"require_approval": "never"}
+    declared = {
+        each.label: replace(each, document={**each.document, **never}, approved=_ALL)
+        for each in drawn
+    }
+    messages: list[Document] = []
+    for _ in range(_TURNS - 1):
+        await asyncio.sleep(rng.uniform(0.0, 8.0))
+        model = _draw_model(rng)
+        settings = {"model": model, "stream": rng.random() < 0.75}
+        exchange = world.new_exchange(tenant, settings, "chat")
+        messages.append({"role": "user", "content": write_question(exchange)})
+        exchange.request["messages"] = [*messages]
+        exchange.request["tools"] = [each.document for each in declared.values()]
+        exchange.mcp = McpAsk(declared, is_native=_NATIVE in model)
+        await world.perform(exchange, draw_behaviour(rng), rng.choice(world.plan.addresses))
+        reading = exchange.reading
+        if reading.status == "completed" and reading.text and not reading.calls:
+            messages.append({"role": "assistant", "content": reading.text})
+        else:
+            messages = []
 
 
 # Servers that work again
