@@ -64,17 +64,17 @@ async def handle(
     server has decompressed the body already."""
     response = await application.handle(
         HTTPRequest(
-            method=request.method,
-            path=request.path if path is None else path,
-            headers=request.headers,
-            remote=request.remote or "",
-            read_body=partial(
+            request.method,
+            request.path if path is None else path,
+            request.headers,
+            request.remote or "",
+            partial(
                 _read_body,
                 application.process.setup.server.body_timeout_s,
                 request,
                 path is None,
             ),
-            query=request.rel_url.raw_query_string,
+            request.rel_url.raw_query_string,
         )
     )
     response.headers["server"] = SERVER_NAME

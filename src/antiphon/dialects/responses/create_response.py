@@ -8,6 +8,7 @@ Secrets are left out as well, because responses are stored.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from operator import attrgetter
 from typing import Any
 
 from msgspec import structs
@@ -30,25 +31,56 @@ def create_response(
     """Build the response in progress, with every field that its request determines; `used`: what
     has become of its settings, if that is known."""
     if used is None:
-        settings = Response(id="", created_at=0, model="", **_repeat_settings(request))
+        settings = _make_response(_repeat_settings(request))
     else:
         settings = _find_settings(request, used)
+    if _read_labels(request) == _NO_LABELS:
+        return structs.replace(settings, id=response_id, created_at=created_at, model=request.model)
     return structs.replace(
         settings,
         id=response_id,
         created_at=created_at,
         model=request.model,
-        background=request.background,
-        instructions=request.instructions,
-        parallel_tool_calls=request.parallel_tool_calls is not False,
-        previous_response_id=request.previous_response_id,
-        conversation={"id": request.conversation} if request.conversation else None,
-        prompt_cache_key=request.prompt_cache_key,
-        safety_identifier=request.safety_identifier,
-        store=request.store,
-        user=request.user,
-        metadata=request.metadata or {},
+        **_repeat_labels(request),
     )
+
+
+_read_labels = attrgetter(
+    "background",
+    "instructions",
+    "parallel_tool_calls",
+    "previous_response_id",
+    "conversation",
+    "prompt_cache_key",
+    "safety_identifier",
+    "store",
+    "user",
+    "metadata",
+)
+_PLAIN_REQUEST = Request(raw={}, model="")
+_NO_LABELS = _read_labels(_PLAIN_REQUEST)
+"""What most requests have of these fields."""
+
+
+def _repeat_labels(request: Request) -> dict[str, Any]:
+    """The fields of a response that repeat what the request says besides its settings."""
+    return {
+        "background": request.background,
+        "instructions": request.instructions,
+        "parallel_tool_calls": request.parallel_tool_calls is not False,
+        "previous_response_id": request.previous_response_id,
+        "conversation": {"id": request.conversation} if request.conversation else None,
+        "prompt_cache_key": request.prompt_cache_key,
+        "safety_identifier": request.safety_identifier,
+        "store": request.store,
+        "user": request.user,
+        "metadata": request.metadata or {},
+    }
+
+
+def _make_response(settings: dict[str, Any]) -> Response:
+    """Make a response that has nothing but its settings."""
+    return Response(id="", created_at=0, model="", **_repeat_labels(_PLAIN_REQUEST), **settings)
 
 
 def _repeat_settings(request: Request) -> dict[str, Any]:
@@ -150,14 +182,13 @@ def _find_settings(request: Request, used: UsedSettings) -> Response:
     """Return a response that has nothing but its settings. Plans of requests without tools share
     their settings, if these are the same: so do their responses."""
     if request.tools or request.tool_choice != "auto":
-        return Response(id="", created_at=0, model="", **report_settings(request, used))
+        return _make_response(report_settings(request, used))
     key = (id(used), request.summary)
     kept = _kept.get(key)
     if kept is None:
         if len(_kept) >= _MAX_KEPT:
             _kept.clear()  # settings come from clients: bounded, and cheap to make again
-        response = Response(id="", created_at=0, model="", **report_settings(request, used))
-        kept = _kept[key] = (used, response)
+        kept = _kept[key] = (used, _make_response(report_settings(request, used)))
     return kept[1]
 
 
