@@ -13,7 +13,7 @@ from tests.support.scripted_providers.session import Call
 
 MOST_ROUNDS = 4
 """Of a response with calls; then the model calls no more tools."""
-_CALL_RATE = 0.7
+_CALL_RATE, _SAME_SERVER_RATE = 0.7, 0.5
 _OWN_RATE, _HIDDEN_RATE, _MALFORMED_RATE = 0.1, 0.05, 0.05
 _PREFIXES = tuple(f"{label}__" for label in LABELS)
 _OWN = "get_weather"
@@ -29,6 +29,9 @@ def draw_mcp_calls(
     names = [name for name in declared if name.startswith(_PREFIXES)]
     if not names or made >= MOST_ROUNDS or rng.random() >= _CALL_RATE:
         return ()
+    if rng.random() < _SAME_SERVER_RATE:
+        prefix = rng.choice(names).partition("__")[0]
+        names = [name for name in names if name.startswith(f"{prefix}__")]
     calls = []
     for number in range(rng.choice((1, 2, 2, 3))):
         name = rng.choice(names)

@@ -233,8 +233,8 @@ def redirect(draft: McpDraft) -> McpReply:
 
 
 def session_lost(draft: McpDraft) -> McpReply:
-    data = http(404)
-    return McpReply([Step(draft.delay(), "send", data)], executes=False, loses_session=True)
+    """Other calls of the session may go on."""
+    return McpReply([Step(0.0, "send", http(404))], executes=False, loses_session=True)
 
 
 def session_unknown(draft: McpDraft) -> McpReply:
@@ -305,7 +305,7 @@ _ANY: Mapping[str, tuple[int, McpFault]] = {
     "MCP: too late": (2, too_late),
 }
 _SESSION: Mapping[str, tuple[int, McpFault]] = {
-    "MCP: session lost": (8, session_lost),
+    "MCP: session lost": (12, session_lost),
     "MCP: session unknown": (2, session_unknown),
 }
 _LIST: Mapping[str, tuple[int, McpFault]] = {
