@@ -315,16 +315,49 @@ def read_profile(lines: Iterable[str]) -> Counter[str]:
     return found
 
 
+class Cost(NamedTuple):
+    """Instructions of one function of C and its calls, with what it calls."""
+
+    instructions: int
+    calls: int
+
+
+def read_calls(lines: Iterable[str]) -> tuple[dict[str, Cost], int]:
+    """Sum up one file of callgrind: the calls of each function, and all instructions."""
+    names: dict[str, str] = {}
+    instructions: Counter[str] = Counter()
+    calls: Counter[str] = Counter()
+    total = 0
+    called = ""
+    is_call = False
+    for line in lines:
+        if line.startswith(("fn=", "cfn=")):
+            number, _, name = line.strip().partition("=")[2].partition(" ")
+            names.setdefault(number, name)
+            called = names[number] if line.startswith("cfn=") else called
+        elif line.startswith("calls="):
+            calls[called] += int(line[6:].split()[0])
+            is_call = True  # the next line is what they cost
+        elif re.match(r"[-+*\d]", line):
+            cost = int(line.split()[-1])
+            if is_call:
+                instructions[called] += cost
+            else:
+                total += cost
+            is_call = False
+    return {name: Cost(instructions[name], calls[name]) for name in calls}, total
+
+
 class Gateway:
     """A gateway in callgrind. Its instructions are counted from `measure` on."""
 
     def __init__(self, work: Path, pid: int) -> None:
         self._work = work
-        self._pid = pid
+        self.pid = pid
         self._part = 0
 
     def control(self, *command: str) -> None:
-        vgdb = ["vgdb", f"--pid={self._pid}", "--wait=30", *command]
+        vgdb = ["vgdb", f"--pid={self.pid}", "--wait=30", *command]
         subprocess.run(vgdb, check=True, capture_output=True, timeout=60)
 
     def measure(self, load: Callable[[], None], count: int) -> Count:
@@ -353,7 +386,7 @@ class Gateway:
             time.sleep(0.15)
 
     def _cpu_ticks(self) -> int:
-        fields = Path(f"/proc/{self._pid}/stat").read_text().rpartition(")")[2].split()
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
         return int(fields[11]) + int(fields[12])
 
 
@@ -363,7 +396,9 @@ def free_port() -> int:
 
 
 @contextmanager
-def running_gateway(work: Path, checkout: Path, port: int) -> Iterator[Gateway]:
+def running_gateway(
+    work: Path, checkout: Path, port: int, launch: str = LAUNCH
+) -> Iterator[Gateway]:
     environment = {
         **os.environ,
         "PYTHONPATH": str(checkout / "src"),
@@ -374,7 +409,7 @@ def running_gateway(work: Path, checkout: Path, port: int) -> Iterator[Gateway]:
     }
     command = ["valgrind", "--tool=callgrind", "--separate-threads=yes", "--instr-atstart=no"]
     command += [f"--callgrind-out-file={work}/profile", f"--log-file={work}/valgrind.log"]
-    command += [sys.executable, "-c", LAUNCH, "serve"]
+    command += [sys.executable, "-c", launch, "serve"]
     command += ["--config", str(work / "antiphon.toml")]
     with (work / "log").open("wb") as log:
         process = subprocess.Popen(

@@ -112,7 +112,7 @@ async def _stream(gateway: Running, body: dict[str, Any], provider: _PacedProvid
         async for data in response.content.iter_any():
             text += data
             provider.go_on(data.count(b'"type":"response.output_text.delta"'))
-    await until(lambda: not gateway.engine.active, "the run has ended")
+    await until(lambda: not gateway.engine.services.active, "the run has ended")
     assert [each["delta"] for each in events_of(text) if "delta" in each] == list(DELTAS)
 
 
@@ -121,7 +121,7 @@ async def _generate_in_background(
 ) -> None:
     provider.go_on(len(DELTAS))
     _, _, response = await gateway.post({**body, "background": True})
-    await until(lambda: not gateway.engine.active, "the run has ended")
+    await until(lambda: not gateway.engine.services.active, "the run has ended")
     url = f"{gateway.base_url}/responses/{response['id']}"
     async with gateway.client.get(url) as reply:
         assert (await reply.json())["status"] == "completed"

@@ -61,6 +61,8 @@ class RequestEncoding:
 
     def plan(self, target: Target) -> Plan:
         """Return the plan of the first round for a target, without the modes that it rejected."""
+        if not self._avoided:
+            return self.planner.plan(target)
         return self.planner.plan(target, self._avoided.get(target.name, NO_MODES))
 
     def use_planner(self, planner: Planner) -> None:

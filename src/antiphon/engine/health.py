@@ -162,9 +162,10 @@ class CircuitBreaker:
 
     def begin_trial(self) -> bool:
         """Take the trial of a half-open circuit; False if there is none to take."""
-        taken = not self.is_closed and self.allows()
-        self._trial = self._trial or taken
-        return taken
+        if self.is_closed or not self.allows():
+            return False
+        self._trial = True
+        return True
 
     def end_trial(self) -> None:
         self._trial = False

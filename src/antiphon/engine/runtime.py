@@ -17,6 +17,7 @@ from typing import Self, TypeVar
 T = TypeVar("T")
 
 _RANDOM_BYTES = 12
+_RANDOM_DIGITS = 2 * _RANDOM_BYTES
 _POOL_BYTES = 256 * _RANDOM_BYTES
 
 
@@ -40,16 +41,17 @@ class RandomIds:
         self._random_bytes = random_bytes
         self._now = now
         self._drawn_at = ""
-        self._pool = b""
+        self._pool = ""
         self._used = 0
 
     def __call__(self, prefix: str) -> str:
         if self._used == len(self._pool):
-            self._pool = self._random_bytes(_POOL_BYTES)
+            self._pool = self._random_bytes(_POOL_BYTES).hex()
             self._drawn_at = f"{self._now() & 0xFFFFFFFF:08x}"
             self._used = 0
-        begin, self._used = self._used, self._used + _RANDOM_BYTES
-        return f"{prefix}_{self._drawn_at}{self._pool[begin : self._used].hex()}"
+        begin = self._used
+        self._used = begin + _RANDOM_DIGITS
+        return f"{prefix}_{self._drawn_at}{self._pool[begin : self._used]}"
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from contextlib import ExitStack
 from functools import partial
+from typing import Any
 
 from msgspec import structs
 
@@ -44,26 +45,28 @@ async def create(exchange: Exchange) -> HTTPResponse:
         attached = await _attach(exchange, request)
         if attached is not None:
             return attached
+    if request.conversation is None and not request.background:
+        prepared = await prepare_request(exchange, request, None)
+        return await _generate(exchange, prepared, None, can_attach=can_attach)
     with ExitStack() as held:
         prepared = await prepare_request(exchange, request, held)
         if request.background:
             return await _create_in_background(exchange, prepared, held)
-        if request.stream:
-            return await _stream(exchange, prepared, held, can_attach=can_attach)
-        return await _create_whole(exchange, prepared, held)
+        return await _generate(exchange, prepared, held, can_attach=can_attach)
 
 
 async def prepare_request(
-    exchange: Exchange, request: Request, held: ExitStack, turns: RecentTurns | None = None
+    exchange: Exchange, request: Request, held: ExitStack | None, turns: RecentTurns | None = None
 ) -> Prepared:
     """Decide everything about a request; raises `InvalidRequest` if it cannot be served.
 
-    `held` gets the lock of its conversation. `turns` is what the connection of a WebSocket
-    remembers: a request may continue it."""
+    `held` gets the lock of its conversation; None: it has none. `turns` is what the connection of a
+    WebSocket remembers: a request may continue it."""
     check_ready(exchange)
     engine = exchange.setup.engine
     caller = exchange.caller
     if request.conversation is not None:
+        assert held is not None
         return await exchange.process.conversation_locks.prepare(engine, request, caller, held)
     prepared = await engine.preparer.prepare(request, caller, turns)
     return prepared if turns is None else await _join_history(exchange, prepared, turns)
@@ -93,9 +96,20 @@ async def _join_history(exchange: Exchange, prepared: Prepared, turns: RecentTur
     return structs.replace(prepared, request=request)
 
 
-async def _create_whole(exchange: Exchange, prepared: Prepared, held: ExitStack) -> HTTPResponse:
+def _generate(
+    exchange: Exchange, prepared: Prepared, held: ExitStack | None, *, can_attach: bool
+) -> Coroutine[Any, Any, HTTPResponse]:
+    """Generate a response while its client waits; its run holds what `held` has."""
+    if prepared.request.stream:
+        return _stream(exchange, prepared, held, can_attach=can_attach)
+    return _create_whole(exchange, prepared, held)
+
+
+async def _create_whole(
+    exchange: Exchange, prepared: Prepared, held: ExitStack | None
+) -> HTTPResponse:
     run = Run(exchange.services, prepared)
-    if prepared.request.conversation is not None:  # else nothing is held
+    if held is not None:
         run.hold(held.pop_all())
     async with run:
         response = await run.response()
@@ -135,7 +149,7 @@ async def _create_in_background(
 
 
 async def _stream(
-    exchange: Exchange, prepared: Prepared, held: ExitStack, *, can_attach: bool
+    exchange: Exchange, prepared: Prepared, held: ExitStack | None, *, can_attach: bool
 ) -> HTTPResponse:
     services = exchange.setup.engine.services
     if can_attach:
@@ -144,7 +158,7 @@ async def _stream(
     else:
         live = exchange.process.live.create(services, prepared)
     run = live.run
-    if prepared.request.conversation is not None:  # else nothing is held
+    if held is not None:
         run.hold(held.pop_all())
     try:
         await live.open(

@@ -1,8 +1,8 @@
-"""The measure of `make instructions`."""
+"""The measure of `make instructions`, and of `bench/functions.py`."""
 
 from __future__ import annotations
 
-from bench.instructions import find_growth, library_of, read_profile
+from bench.instructions import Cost, find_growth, library_of, read_calls, read_profile
 
 PROFILE = """\
 # callgrind format
@@ -32,6 +32,10 @@ totals: 175
 
 def test_a_profile_counts_each_instruction_once_in_the_library_that_executed_it() -> None:
     assert read_profile(PROFILE.splitlines()) == {"Python": 125, "JSON (msgspec)": 50}
+
+
+def test_the_calls_of_a_function_are_counted_with_all_that_they_call() -> None:
+    assert read_calls(PROFILE.splitlines()) == ({"decode": Cost(55, 3)}, 175)
 
 
 def test_extension_modules_of_the_standard_library_are_told_apart_from_the_interpreter() -> None:

@@ -122,7 +122,7 @@ class ResponseParser:
             raise BrokenResponse(f"there are more than {MAX_FIELDS} headers")
         if len(name) + len(value) > MAX_FIELD_BYTES:
             raise BrokenResponse(f"a header is longer than {MAX_FIELD_BYTES} bytes")
-        if b"\0" in value:
+        if value.find(b"\0") >= 0:  # `in` would first make an error that a number was expected
             raise BrokenResponse("a header contains a null byte")
 
     def on_headers_complete(self) -> None:
