@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from antiphon.store.trace.rows import TraceFinish
 from tests.simulation.answers import FIRST_STATE, GENERATED_TOKENS, Content
 from tests.simulation.formats.reading import Document, Format, parse_json
 from tests.simulation.records import QUESTION, Exchange, UpstreamCall
@@ -155,6 +156,20 @@ def half_is_never_whole(world: World) -> Iterator[str]:
         status = (exchange.response or {}).get("status")
         if exchange.status == 200 and status in ("completed", "incomplete"):
             yield f"{describe(exchange)}: {status} after {last.sent[-60:]!r}"
+
+
+def failures_are_told(world: World) -> Iterator[str]:
+    """A response that the trace has as failed does not look whole to its client."""
+    failed = {
+        row.row.request_id
+        for gateway in world.gateways
+        for row in gateway.trace.rows
+        if isinstance(row.row, TraceFinish) and row.row.status == "failed"
+    }
+    for exchange in others(world):
+        status = (exchange.response or {}).get("status")
+        if exchange.request_id in failed and status in ("completed", "incomplete"):
+            yield f"{describe(exchange)}: {status}, but failed in the trace"
 
 
 # Errors
@@ -364,6 +379,7 @@ FORMATS: tuple[Oracle, ...] = (
     content_is_the_providers,
     usage_is_the_providers,
     half_is_never_whole,
+    failures_are_told,
     errors_have_the_shape_of_their_format,
     final_errors_say_so,
     threads_are_whole,
