@@ -173,6 +173,7 @@ _DEFAULTS: Mapping[str, Any] = {
 
 
 _MAX_KEPT = 256
+_MAX_CHARS = 64
 _kept: dict[tuple[int, str | None], tuple[UsedSettings, Response]] = {}
 """Responses that have nothing but settings. The settings are kept as well, so that no others get
 their identity."""
@@ -185,11 +186,26 @@ def _find_settings(request: Request, used: UsedSettings) -> Response:
         return _make_response(report_settings(request, used))
     key = (id(used), request.summary)
     kept = _kept.get(key)
-    if kept is None:
+    if kept is not None:
+        return kept[1]
+    response = _make_response(report_settings(request, used))
+    if _is_small(used):
         if len(_kept) >= _MAX_KEPT:
             _kept.clear()  # settings come from clients: bounded, and cheap to make again
-        kept = _kept[key] = (used, _make_response(report_settings(request, used)))
-    return kept[1]
+        _kept[key] = (used, response)
+    return response
+
+
+def _is_small(used: UsedSettings) -> bool:
+    """Whether settings take little memory: a client may send a schema, or lists, of any size."""
+    is_plain_text = used.text_format == {"type": "text"}
+    return is_plain_text and all(map(_is_short, used.parameters.values()))
+
+
+def _is_short(value: Any) -> bool:
+    return (
+        len(value) <= _MAX_CHARS if isinstance(value, str) else not isinstance(value, list | dict)
+    )
 
 
 def report_settings(request: Request, used: UsedSettings) -> dict[str, Any]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -215,6 +217,32 @@ def test_responses_of_the_same_settings_differ_in_everything_else() -> None:
 def test_settings_are_kept_apart_however_many_there_are() -> None:
     made = [UsedSettings(parameters={"top_p": number / 1000}) for number in range(300)]
     assert [report(used)["top_p"] for used in made] == [number / 1000 for number in range(300)]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: UsedSettings(text_format={**SCHEMA, "schema": {"title": text()}}),
+        lambda: UsedSettings(parameters={"stop": [text()]}),
+        lambda: UsedSettings(parameters={"stop": text()}),
+    ],
+    ids=["a schema", "a list", "a text"],
+)
+def test_large_settings_of_clients_are_not_kept(make: Callable[[], UsedSettings]) -> None:
+    tracemalloc.start()
+    try:
+        for _ in range(20):
+            report(make())
+        assert tracemalloc.get_traced_memory()[0] < 1_000_000
+    finally:
+        tracemalloc.stop()
+
+
+SCHEMA: Document = {"type": "json_schema", "name": "n"}
+
+
+def text() -> str:
+    return "x" * 200_000
 
 
 def test_a_setting_that_is_not_used_has_the_default_of_the_api() -> None:
