@@ -270,10 +270,12 @@ class _Validator:
         if name := _WRITTEN_FIELD.get(item.type):
             self.demand(final[name] == "".join(item.written), "7", f"{name} is what was streamed")
         if item.type in ("message", "reasoning"):
-            content = [part.done or _so_far(part) for part in item.of_kind(summary=False)]
-            self.demand(
-                (final.get("content") or []) == content, "6", "content is what was streamed"
-            )
+            parts = item.of_kind(summary=False)
+            found = final.get("content") or []
+            self.demand(len(found) == len(parts), "6", "content has the parts that were streamed")
+            pairs = zip(parts, found, strict=True)
+            content = [part.done or _so_far(part, last) for part, last in pairs]
+            self.demand(found == content, "6", "content is what was streamed")
             summary = [part.done or _so_far(part) for part in item.of_kind(summary=True)]
             self.demand((final.get("summary") or []) == summary, "8", "summary was streamed")
 
@@ -390,11 +392,13 @@ def _finishes(event: Event, output_index: int) -> bool:
     return done and event.get("output_index") == output_index
 
 
-def _so_far(part: _Part) -> dict[str, Any]:
+def _so_far(part: _Part, final: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """The document of a part that was not ended. Members of a provider's own format (`extra`) may
+    come until the end of the part: they are those of the `final` one."""
     document: dict[str, Any] = {"type": part.kind, _PARTS[part.kind][1]: part.text}
     if part.kind == "output_text":
         document |= {"annotations": part.annotations, "logprobs": part.logprobs}
-    return document
+    return document | {"extra": final["extra"]} if final and "extra" in final else document
 
 
 def check(events: Sequence[Event]) -> None:
