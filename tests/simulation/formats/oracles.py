@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -151,11 +151,21 @@ def half_is_never_whole(world: World) -> Iterator[str]:
         exchange, last = world.history.exchanges[number], calls[-1]
         if last.fault not in _CUTS or exchange.is_background or exchange.outcome != "complete":
             continue
-        if _ENDS[last.provider].search(last.sent):
+        if _ENDS[last.provider].search(last.sent) or _is_optional_round(exchange, calls):
             continue
         status = (exchange.response or {}).get("status")
         if exchange.status == 200 and status in ("completed", "incomplete"):
             yield f"{describe(exchange)}: {status} after {last.sent[-60:]!r}"
+
+
+def _is_optional_round(exchange: Exchange, calls: Sequence[UpstreamCall]) -> bool:
+    """Whether the last call was for a reminder or a correction: if it fails, the response is that
+    of the round before, which has ended."""
+    *before, last = calls
+    return exchange.mcp is None and any(
+        _ENDS[call.provider].search(call.sent) is not None and len(call.body) < len(last.body)
+        for call in before
+    )
 
 
 def failures_are_told(world: World) -> Iterator[str]:
