@@ -22,7 +22,10 @@ _DELTAS = {
     "mcp_tool_use": ("input_json_delta",),
     "compaction": ("compaction_delta",),
 }
-"""The deltas of each kind of block; other blocks come whole."""
+"""The deltas of each kind of block."""
+_WHOLE = ("redacted_thinking", "mcp_tool_listing", "container_upload")
+"""Kinds of blocks that come whole, beside results. A kind that is neither here nor above is one
+that damaged bytes of a provider of the format have made: it is passed on as it is."""
 _CUT = ("max_tokens", "model_context_window_exceeded", "pause_turn", "compaction")
 """Reasons of a message that its model has not finished."""
 _REASONS = ("end_turn", "tool_use", "stop_sequence", "refusal", *_CUT)
@@ -124,9 +127,10 @@ class MessagesReader:
         reading, delta = self.reading, event["delta"]
         reading.expect(event["index"] == self._open, f"a delta for block {event['index']}")
         block = reading.blocks[-1]
-        allowed = _DELTAS.get(block["type"], ())
-        is_right = delta["type"] in allowed
-        reading.expect(is_right, f"{delta['type']} in a block of type {block['type']}")
+        kind = block["type"]
+        is_whole = kind in _WHOLE or kind.endswith("_result")
+        is_right = delta["type"] in _DELTAS[kind] if kind in _DELTAS else not is_whole
+        reading.expect(is_right, f"{delta['type']} in a block of type {kind}")
         match delta:
             case {"type": "text_delta", "text": text}:
                 block["text"] = block.get("text", "") + text

@@ -221,13 +221,14 @@ def only_permitted_calls_are_made(world: World) -> Iterator[str]:
 def _count_permissions(world: World, token: str, label: str, tool: str) -> int:
     call = _find_call(world, token)
     own = world.history.exchanges[call.exchange].mcp
+    times = max(1, call.sent.count(token.encode()))  # a fault may have repeated the call
     permitted = 0
     if own is not None and not own.is_native and _is_free(own.servers.get(label), tool):
-        permitted = max(1, call.sent.count(token.encode()))  # a fault may have repeated it
+        permitted = times
     for _, ask in _asks(world):
         server = ask.servers.get(label)
         if token in ask.approvals and server is not None and server.allows(tool):
-            permitted += not ask.is_native
+            permitted += 0 if ask.is_native else times
     return permitted
 
 
