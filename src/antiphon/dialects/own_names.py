@@ -47,7 +47,8 @@ def rename_diagnostic(diagnostic: Diagnostic, own_name: OwnName) -> Diagnostic:
 def _rename_subject(diagnostic: Diagnostic, own_name: OwnName) -> str:
     """A subject is a member, or something else: the type of a tool or an item, the name of a
     tool."""
-    subject, param = diagnostic.subject, diagnostic.param
+    subject = diagnostic.subject
+    param = diagnostic.param
     is_member = subject and (param.endswith(subject) or param == _INCLUDE)
     return own_name(subject) if is_member else subject
 

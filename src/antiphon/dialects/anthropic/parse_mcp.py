@@ -145,7 +145,8 @@ def _join_toolsets(
         if tool["type"] != TOOLSET:
             joined.append(tool)
             continue
-        toolset, path = tool["extra"]["members"], f"tools.{at}"
+        toolset = tool["extra"]["members"]
+        path = f"tools.{at}"
         server = _server_of(toolset, servers, path)
         if server.name in named:
             problem = f"Another {TOOLSET} names the server {server.name!r}. Join the two"
