@@ -80,8 +80,8 @@ def replay(
     all requests, one after the other. `rounds` are the byte offsets at which the later ones begin;
     they are needed for formats whose streams have no mark at their end.
 
-    Not reproduced: the history before `previous_response_id`; what followed the first request of an
-    answer that took several (searches and corrections by the gateway) without MCP servers; how a
+    Not reproduced: the history before `previous_response_id`; what followed the first request of a
+    response that took several (searches and corrections by the gateway) without MCP servers; how a
     connection broke, as the bytes do not say it; and the HTTP status of a failure before any
     output, which is a `response.failed` here.
 

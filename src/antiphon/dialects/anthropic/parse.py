@@ -157,8 +157,8 @@ def _read_compaction(edits: tuple[Document, ...]) -> tuple[Document, ...]:
 
 
 def _is_prefill(message: Any) -> bool:
-    """Whether the last message is the begin of the answer: text of the assistant, and no turn that
-    the provider has paused."""
+    """Whether the last message is the beginning of the output: text of the assistant, and no turn
+    that the provider has paused."""
     match message:
         case {"role": "assistant", "content": str(text)} if text:
             return True
