@@ -45,7 +45,7 @@ from antiphon.engine.media import image_description
 from antiphon.engine.routing import make_router
 from antiphon.providers.registry import SPECS, build_providers
 from antiphon.server.routes import EXACT, TEMPLATES
-from antiphon.stages.pipeline import build_pipeline
+from antiphon.stages.builtin import build_pipeline
 from tests.support.request_path import MODELS, count_request_path
 from tests.support.tables import table
 from tests.test_layers import CORE_PACKAGES, LAYERS, PURE

@@ -471,7 +471,7 @@ def test_an_offence_is_detected(rule: Rule, path: str, source: str, offence: str
         (
             layer_offences,
             "library/replay.py",
-            "from antiphon.stages.stage import Stage",
+            "from antiphon.stages.pipeline import Stage",
         ),
         (layer_offences, "__init__.py", "from .library.replay import replay\n__version__ = '1'"),
         (layer_offences, "core/a.py", "import antiphonal.engine"),

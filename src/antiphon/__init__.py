@@ -69,7 +69,7 @@ if TYPE_CHECKING:
     from antiphon.library.replay import replay
     from antiphon.library.response_stream import ResponseStream
     from antiphon.library.translator import OutboundRequest, Translator
-    from antiphon.stages.stage import Batch, Stage
+    from antiphon.stages.pipeline import Batch, Stage
 
 __version__ = "0.1.0"
 
@@ -103,7 +103,7 @@ _MODULES = {
     "antiphon.library.replay": "replay",
     "antiphon.library.response_stream": "ResponseStream",
     "antiphon.library.translator": "OutboundRequest Translator",
-    "antiphon.stages.stage": "Batch Stage",
+    "antiphon.stages.pipeline": "Batch Stage",
     "antiphon.dialects.responses.render": "SSEEncoder event_to_dict",
     "antiphon.framing.sse": "SSEDecoder",
 }

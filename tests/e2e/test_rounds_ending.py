@@ -16,7 +16,7 @@ import pytest
 from antiphon.config import TimeoutConfig
 from antiphon.core.events import Event
 from antiphon.engine.services import Caller
-from antiphon.stages.stage import terminal
+from antiphon.stages.pipeline import terminal
 from tests.support.machines import documents
 from tests.support.request_body import parse_body
 from tests.support.rounds import (

@@ -22,7 +22,7 @@ from antiphon.core.plan.output_strategy import choose_output_strategy
 from antiphon.core.structured_output.contract import OutputContract
 from antiphon.core.structured_output.filter import StructuredOutputFilter
 from antiphon.stages.builtin import ContractStage
-from antiphon.stages.stage import Batch
+from antiphon.stages.pipeline import Batch
 from tests.support.filters import DrivenFilter
 from tests.support.machines import documents, machine
 from tests.support.tables import table

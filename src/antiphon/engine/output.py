@@ -35,9 +35,9 @@ from antiphon.engine.services import Prepared, Services, describe_fault
 from antiphon.engine.tracing import RunEnd, RunTrace
 from antiphon.engine.turns import SaveTurn, TurnWriter
 from antiphon.errors import InvalidRequest, ToolsNotUsable, UpstreamError
+from antiphon.stages.builtin import build_pipeline
 from antiphon.stages.log import Entry
-from antiphon.stages.pipeline import Pipeline, build_pipeline
-from antiphon.stages.stage import Batch
+from antiphon.stages.pipeline import Batch, Pipeline
 from antiphon.store.quoted_text import RequestTexts, read_texts
 
 # Log and trace

@@ -57,7 +57,7 @@ from antiphon.engine.tracing import RunTrace
 from antiphon.engine.turns import SaveTurn
 from antiphon.errors import InvalidRequest, UpstreamError
 from antiphon.stages.log import Entry
-from antiphon.stages.stage import failed, terminal
+from antiphon.stages.pipeline import failed, terminal
 
 _T = TypeVar("_T")
 _TimeLimit: TypeAlias = Literal["first_token", "total"]

@@ -35,7 +35,7 @@ from antiphon.engine.tracing import RunTrace, Tracer
 from antiphon.engine.upstream import Upstream
 from antiphon.framing.limits import DEFAULT_LIMITS, ResponseLimits
 from antiphon.stages.log import Entry
-from antiphon.stages.stage import StageFactory
+from antiphon.stages.pipeline import StageFactory
 from antiphon.stages.trace import ClientFormat
 from antiphon.store.redact import Redactor
 from antiphon.store.store import Store, Turn

@@ -20,7 +20,8 @@ from antiphon.engine.fault_report import FaultReport
 from antiphon.engine.report import AttemptReport, RunReport, ServerCallReport
 from antiphon.engine.routing import Target
 from antiphon.engine.runtime import Runtime
-from antiphon.stages.trace import ClientFormat, Payloads, PayloadTraceStage, TraceStage
+from antiphon.stages.builtin import TraceStage
+from antiphon.stages.trace import ClientFormat, Payloads, PayloadTraceStage
 from antiphon.store.redact import Redactor
 from antiphon.store.trace.rows import (
     TraceAttempt,

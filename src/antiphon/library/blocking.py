@@ -11,7 +11,7 @@ from antiphon import types
 from antiphon.library.gateway import Gateway
 from antiphon.library.response_stream import ResponseStream
 from antiphon.library.settings import ConfigLike
-from antiphon.stages.stage import StageFactory
+from antiphon.stages.pipeline import StageFactory
 from antiphon.types import CreateRequest
 
 _T = TypeVar("_T")

@@ -33,7 +33,7 @@ from antiphon.library.typed_errors import typed_errors
 from antiphon.server.body import decode_body
 from antiphon.server.model_catalog import model_list
 from antiphon.server.wiring import open_engine
-from antiphon.stages.stage import StageFactory
+from antiphon.stages.pipeline import StageFactory
 from antiphon.types import CreateRequest
 
 _CLIENT = "local"

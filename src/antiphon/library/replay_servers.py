@@ -39,8 +39,8 @@ from antiphon.library.translator import SEALED
 from antiphon.providers.dialect_plugins import make_dialect
 from antiphon.providers.spec import Spec
 from antiphon.server.body import decode_body
-from antiphon.stages.pipeline import Pipeline, answer_stages
-from antiphon.stages.stage import Batch
+from antiphon.stages.builtin import make_changing_stages
+from antiphon.stages.pipeline import Batch, Pipeline
 
 _ITEMS = frozenset({LIST, CALL, APPROVAL_REQUEST})
 _LINE = re.compile(rb"[^\n]*\n|[^\n]+")
@@ -119,7 +119,7 @@ class ServerReplay:
         self._plan = self._planner.plan(self._target)
         self._source = _make_source(provider, self._target)
         self._translation = self._make_translation(parsed)
-        self._pipeline = Pipeline(answer_stages(self._plan, self._profile))
+        self._pipeline = Pipeline(make_changing_stages(self._plan, self._profile))
         self._rendered = RenderedDocuments(dialect, parsed, self._profile)
 
     def _make_translation(self, request: Request) -> Translation:

@@ -14,7 +14,7 @@ from antiphon.core.events import Event
 from antiphon.dialects.responses.render import event_to_dict
 from antiphon.engine.run import Run
 from antiphon.library.typed_errors import typed_errors
-from antiphon.stages.stage import terminal
+from antiphon.stages.pipeline import terminal
 
 
 class ResponseStream:

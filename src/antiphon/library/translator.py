@@ -39,8 +39,8 @@ from antiphon.providers.dialect_plugins import make_dialect
 from antiphon.providers.registry import known_specs
 from antiphon.providers.spec import Spec
 from antiphon.server.body import decode_body
-from antiphon.stages.pipeline import Pipeline, answer_stages
-from antiphon.stages.stage import Batch
+from antiphon.stages.builtin import make_changing_stages
+from antiphon.stages.pipeline import Batch, Pipeline
 
 SEALED = "sealed"
 """Stands for state that only a gateway could seal."""
@@ -111,7 +111,7 @@ class Translator:
         self._plan = self._make_plan(history, model or self._request.model)
         self._source = self._make_source()
         self._translation = self._make_translation(new_id or number_ids(), now, profile)
-        self._pipeline = Pipeline(answer_stages(self._plan, profile))
+        self._pipeline = Pipeline(make_changing_stages(self._plan, profile))
         self._rendered = RenderedDocuments(dialect, self._request, profile)
         self._response: Response | None = None
         self._outbound: OutboundRequest | None = None

@@ -18,7 +18,7 @@ from antiphon.dialects.responses.render import with_frames
 from antiphon.errors import LeaseLost, StoreError, StoreRefused
 from antiphon.runs.event_log import EventLog, join_batches
 from antiphon.runs.stored_log import encode_batch
-from antiphon.stages.stage import failed, terminal
+from antiphon.stages.pipeline import failed, terminal
 from antiphon.store.run_log import LoggedBatch, RunStore
 from antiphon.store.turn import Turn
 

@@ -49,7 +49,7 @@ from antiphon.search.searcher import open_searcher
 from antiphon.server.capsule_key import FILE_NAME, read_or_create_key, require_shared_key
 from antiphon.server.setup import Setup, make_checked_router
 from antiphon.stages.log import Entry
-from antiphon.stages.stage import Stage, StageFactory
+from antiphon.stages.pipeline import Stage, StageFactory
 from antiphon.store.redact import Redactor
 from antiphon.store.store import Store, StoreLimits
 from antiphon.store.url import open_store, password_of

@@ -1,22 +1,27 @@
-"""Built-in stages: short steps that check, report and mark a response before it is sent.
+"""Built-in stages: short steps that check, report and mark a response before it is sent; and which
+of them a response passes.
 
-Those that trace are in `trace.py`, the one that pads a stream in `obfuscation.py`.
+The one that keeps payloads for the trace is in `trace.py`, the one that pads a stream in
+`obfuscation.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from msgspec import structs
 
 from antiphon.core.client_profile import Profile, error_as_final
 from antiphon.core.events import TERMINAL_EVENTS, Completed, Failed
+from antiphon.core.faults.fault import ProviderFault
+from antiphon.core.plan.plan import Plan
 from antiphon.core.response import Response, ResponseUsage
 from antiphon.core.structured_output.contract import OutputContract
 from antiphon.errors import InvalidOutputFormat
 from antiphon.stages.log import Entry
-from antiphon.stages.stage import Batch, Stage, failed, with_terminal
+from antiphon.stages.obfuscation import ObfuscationStage
+from antiphon.stages.pipeline import Batch, Pipeline, Stage, failed, with_terminal
 
 
 class ContractStage(Stage):
@@ -60,6 +65,28 @@ class ProfileStage(Stage):
         diagnostic = error_as_final(self._profile, error.code)
         diagnostics = (*batch.diagnostics, diagnostic)
         return structs.replace(with_terminal(batch, event), diagnostics=diagnostics)
+
+
+class TraceStage(Stage):
+    """The outcome of a response, for the trace."""
+
+    def __init__(self) -> None:
+        self.event_count = 0
+        self.response: Response | None = None
+        """The finished response, once there is one."""
+        self.failure_code: str | None = None
+        """Our own code of why it failed, if no fault is why."""
+
+    def on_terminal(self, batch: Batch) -> Batch:
+        self.event_count = batch.event_count
+        self.failure_code = batch.failure_code
+        ending = batch.events[-1]
+        if isinstance(ending, TERMINAL_EVENTS):
+            self.response = ending.response
+        return batch
+
+    def close(self, batch: Batch) -> None:
+        self.event_count = batch.event_count
 
 
 class LogStage(Stage):
@@ -140,3 +167,43 @@ class DiagnosticsStage(Stage):
             self._reported = len(batch.diagnostics)
             found = [f"{each.code}:{each.param}" for each in batch.diagnostics]
             self._emit(Entry("response.diagnostics", "info", {**batch.facts, "diagnostics": found}))
+
+
+# --- the pipeline of a response ------------------------------------------------------------------
+
+
+def build_pipeline(
+    plan: Plan,
+    profile: Profile,
+    trace: TraceStage,
+    emit: Callable[[Entry], None],
+    describe: Callable[[ProviderFault], str],
+    elapsed_ms: Callable[[], float],
+    cost_usd: Callable[[ResponseUsage | None], float | None],
+    *,
+    store: bool,
+    stages: Sequence[Stage] = (),
+    padding: Callable[[int], bytes] | None = None,
+) -> Pipeline:
+    """Build the stages that this response passes, in the order of docs/stages.
+
+    `stages` are those of other packages: they come before what traces, logs and saves. `padding`:
+    the source of random bytes, for a client that requests obfuscation."""
+    log = LogStage(emit, elapsed_ms, cost_usd)
+    made = [*make_changing_stages(plan, profile), *stages, trace, log]
+    if store:
+        made.append(PersistStage())
+    made.append(DiagnosticsStage(emit))
+    if padding is not None:
+        made.append(ObfuscationStage(padding))
+    return Pipeline(made, describe)
+
+
+def make_changing_stages(plan: Plan, profile: Profile) -> list[Stage]:
+    """Make the stages that may change what the client receives."""
+    stages: list[Stage] = []
+    if plan.contract.requested != "text" and plan.summary_task is None:
+        stages.append(ContractStage(plan.contract, provider=plan.provider))
+    if profile.permanent_errors != "exact":
+        stages.append(ProfileStage(profile))
+    return stages

@@ -23,7 +23,7 @@ from antiphon.core.events import (
     SummaryDelta,
     TextDelta,
 )
-from antiphon.stages.stage import Batch, Stage
+from antiphon.stages.pipeline import Batch, Stage
 
 _BLOCK = 16
 _DELTAS = (

@@ -1,4 +1,7 @@
-"""Pipeline: the stages of one response, in order.
+"""Stages between the state machine and the client, and the pipeline that calls them in order.
+
+A stage takes a `Batch` and returns one. Facts reach a stage as fields of the batch. The terminal
+event is the last event of the last batch: a stage may replace it, and must not drop it.
 
 A stage sees every batch: first `feed`, if it overrides that, then `on_terminal` for the last one. A
 stage that raises, or that drops the terminal event, is removed, and the response fails. If it
@@ -7,29 +10,97 @@ overrides `feed`, it may be there to change the output: what it has not passed i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import msgspec
+from msgspec import Struct
 
-from antiphon.core.client_profile import Profile
-from antiphon.core.events import TERMINAL_TYPES, Created, Event, InProgress, Queued
+from antiphon.core.diagnostic import Diagnostic
+from antiphon.core.events import (
+    TERMINAL_EVENTS,
+    TERMINAL_TYPES,
+    Created,
+    Event,
+    Failed,
+    InProgress,
+    Queued,
+    Terminal,
+)
 from antiphon.core.faults.fault import ProviderFault, internal_fault
 from antiphon.core.faults.messages import describe
-from antiphon.core.plan.plan import Plan
-from antiphon.core.response import ResponseUsage
-from antiphon.stages.builtin import (
-    ContractStage,
-    DiagnosticsStage,
-    LogStage,
-    PersistStage,
-    ProfileStage,
-)
-from antiphon.stages.log import Entry
-from antiphon.stages.obfuscation import ObfuscationStage
-from antiphon.stages.stage import Batch, Stage, failed, terminal, with_terminal
-from antiphon.stages.trace import TraceStage
+from antiphon.core.response import Response, ResponseError
+from antiphon.core.stream.sequencer import join_output_text
 
 _START_EVENTS = (Created, Queued, InProgress)
+
+
+class Batch(Struct, frozen=True):
+    """The events of one network read, and the state of the response after them."""
+
+    events: list[Event]
+    fault: ProviderFault | None = None
+    """Why the response failed, if a fault is why."""
+    refused: bool = False
+    """Whether the model refused, however the client is shown that."""
+    diagnostics: tuple[Diagnostic, ...] = ()
+    """All diagnostics of the response so far."""
+    facts: Mapping[str, Any] = {}
+    """Names and numbers of the request and the current attempt; safe to log."""
+    upstream_latency_ms: float | None = None
+    event_count: int = 0
+    """Events of the response up to the end of this batch."""
+    to_save: Response | None = None
+    """The response to store before the terminal event is sent."""
+    failure_code: str | None = None
+    """Our own code of why the response failed, if a stage has found that."""
+    finish_reason: str | None = None
+    """Why the model stopped, in the provider's own word; safe to log."""
+
+
+class Stage:
+    """A step of the pipeline. A subclass overrides the methods it needs."""
+
+    def feed(self, batch: Batch) -> Batch:
+        """Process a batch. Every batch is fed, the one with the terminal event, too."""
+        return batch
+
+    def on_terminal(self, batch: Batch) -> Batch:
+        """Process the batch that ends with the terminal event, after `feed`."""
+        return batch
+
+    def close(self, batch: Batch) -> None:
+        """End without a terminal event, or after it: report what has not been reported."""
+
+
+StageFactory: TypeAlias = Callable[[], Stage]
+"""Makes the stage of one response."""
+
+
+def terminal(events: Sequence[Event]) -> Terminal | None:
+    """Return the terminal event of a batch, if it has one."""
+    last = events[-1] if events else None
+    return last if isinstance(last, TERMINAL_EVENTS) else None
+
+
+def failed(response: Response, *, code: str, message: str) -> Failed:
+    """Return the terminal event of the same response, failed."""
+    error = ResponseError(code, message)
+    return Failed(
+        msgspec.structs.replace(
+            response,
+            status="failed",
+            error=error,
+            completed_at=None,
+            incomplete_details=None,
+            output_text=join_output_text(response.output),
+        )
+    )
+
+
+def with_terminal(batch: Batch, event: Event) -> Batch:
+    """Return the batch with another terminal event."""
+    return msgspec.structs.replace(batch, events=[*batch.events[:-1], event])
 
 
 class Pipeline:
@@ -103,40 +174,3 @@ def _without_output(batch: Batch) -> Batch:
         response = msgspec.structs.replace(ending.response, output=(), output_text="")
         events.append(msgspec.structs.replace(ending, response=response))
     return msgspec.structs.replace(batch, events=events)
-
-
-def build_pipeline(
-    plan: Plan,
-    profile: Profile,
-    trace: TraceStage,
-    emit: Callable[[Entry], None],
-    describe: Callable[[ProviderFault], str],
-    elapsed_ms: Callable[[], float],
-    cost_usd: Callable[[ResponseUsage | None], float | None],
-    *,
-    store: bool,
-    stages: Sequence[Stage] = (),
-    padding: Callable[[int], bytes] | None = None,
-) -> Pipeline:
-    """Build the stages that this response passes, in the order of docs/stages.
-
-    `stages` are those of other packages: they come before what traces, logs and saves. `padding`:
-    the source of random bytes, for a client that requests obfuscation."""
-    log = LogStage(emit, elapsed_ms, cost_usd)
-    made = [*answer_stages(plan, profile), *stages, trace, log]
-    if store:
-        made.append(PersistStage())
-    made.append(DiagnosticsStage(emit))
-    if padding is not None:
-        made.append(ObfuscationStage(padding))
-    return Pipeline(made, describe)
-
-
-def answer_stages(plan: Plan, profile: Profile) -> list[Stage]:
-    """Build the stages that may change what the client receives."""
-    stages: list[Stage] = []
-    if plan.contract.requested != "text" and plan.summary_task is None:
-        stages.append(ContractStage(plan.contract, provider=plan.provider))
-    if profile.permanent_errors != "exact":
-        stages.append(ProfileStage(profile))
-    return stages

@@ -1,4 +1,4 @@
-"""Trace stages: the provider's bytes and the client's events, with their times."""
+"""Payloads of the trace: the provider's bytes and the client's events, with their times."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import NamedTuple
 import msgspec
 
 from antiphon.core.client_profile import Profile
-from antiphon.core.events import TERMINAL_EVENTS, Event
+from antiphon.core.events import Event
 from antiphon.core.request import Request
-from antiphon.core.response import Response
 from antiphon.dialects.client_dialect import ClientDialect, EventBatch
 from antiphon.dialects.responses.render import SSEEncoder
-from antiphon.stages.stage import Batch, Stage
+from antiphon.stages.builtin import TraceStage
+from antiphon.stages.pipeline import Batch
 
 
 class RecordedBytes(NamedTuple):
@@ -70,28 +70,6 @@ class Payloads:
         """The provider's bytes: of each round, those of the attempt that succeeded."""
         self.failed: dict[int, RecordedBytes] = {}
         """The provider's bytes of each attempt that failed, by its number."""
-
-
-class TraceStage(Stage):
-    """The outcome of a response, for the trace."""
-
-    def __init__(self) -> None:
-        self.event_count = 0
-        self.response: Response | None = None
-        """The finished response, once there is one."""
-        self.failure_code: str | None = None
-        """Our own code of why it failed, if no fault is why."""
-
-    def on_terminal(self, batch: Batch) -> Batch:
-        self.event_count = batch.event_count
-        self.failure_code = batch.failure_code
-        ending = batch.events[-1]
-        if isinstance(ending, TERMINAL_EVENTS):
-            self.response = ending.response
-        return batch
-
-    def close(self, batch: Batch) -> None:
-        self.event_count = batch.event_count
 
 
 class ClientFormat(NamedTuple):

@@ -30,7 +30,7 @@ from antiphon.engine.turns import SaveInStore
 from antiphon.errors import StoreError
 from antiphon.server.wiring import open_engine
 from antiphon.stages.log import Entry
-from antiphon.stages.stage import terminal
+from antiphon.stages.pipeline import terminal
 from antiphon.store.sqlite.store import SQLiteStore
 from antiphon.store.store import Turn
 from tests.support.gateways import replaced, settings

@@ -32,7 +32,7 @@ from antiphon.engine.upstream import EchoUpstream, UpstreamAnswer
 from antiphon.errors import UpstreamError
 from antiphon.providers.registry import Provider
 from antiphon.server.wiring import open_engine
-from antiphon.stages.stage import terminal
+from antiphon.stages.pipeline import terminal
 from antiphon.store.trace import reader
 from tests.support.gateways import replaced, settings
 from tests.support.machines import counting_ids

@@ -21,8 +21,7 @@ from antiphon.engine.routing import Target
 from antiphon.engine.runtime import Runtime
 from antiphon.engine.tracing import RunEnd, RunTrace, Tracer, open_tracer
 from antiphon.providers.prices import Price
-from antiphon.stages.pipeline import Pipeline
-from antiphon.stages.stage import Batch
+from antiphon.stages.pipeline import Batch, Pipeline
 from antiphon.store.redact import Redactor
 from antiphon.store.trace.reader import TraceDetail
 from antiphon.store.trace.rows import (

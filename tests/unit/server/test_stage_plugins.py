@@ -17,7 +17,7 @@ from antiphon.errors import ConfigError
 from antiphon.server.wiring import GROUP, load_stages
 from antiphon.stages.builtin import PersistStage
 from antiphon.stages.change_text import change_text
-from antiphon.stages.stage import Batch, Stage, with_terminal
+from antiphon.stages.pipeline import Batch, Stage, with_terminal
 from tests.support.upstream import (
     DONE,
     Connection,

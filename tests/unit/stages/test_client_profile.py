@@ -10,8 +10,7 @@ from antiphon.core.events import Event, Failed
 from antiphon.core.faults.classify import classify
 from antiphon.core.faults.fault import ProviderFault
 from antiphon.stages.builtin import ProfileStage
-from antiphon.stages.pipeline import Pipeline
-from antiphon.stages.stage import Batch, failed
+from antiphon.stages.pipeline import Batch, Pipeline, failed
 from tests.support.machines import machine
 
 CODEX = PROFILES["codex"]

@@ -11,7 +11,7 @@ from antiphon.core.events import Completed, Event, Failed
 from antiphon.core.structured_output.contract import OutputContract
 from antiphon.errors import InvalidOutputFormat
 from antiphon.stages.builtin import ContractStage
-from antiphon.stages.stage import Batch
+from antiphon.stages.pipeline import Batch
 from tests.support.machines import machine
 
 SCHEMA: dict[str, Any] = {

@@ -7,7 +7,7 @@ from antiphon.core.events import Completed
 from antiphon.core.response import Response
 from antiphon.stages.builtin import DiagnosticsStage
 from antiphon.stages.log import Entry
-from antiphon.stages.stage import Batch
+from antiphon.stages.pipeline import Batch
 
 ENDING = Completed(Response(id="resp_1", created_at=0, model="m"))
 IGNORED = Diagnostic(

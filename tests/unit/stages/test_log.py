@@ -10,8 +10,7 @@ from antiphon.core.faults.fault import timeout_fault
 from antiphon.core.stream.machine import ResponseMachine
 from antiphon.stages.builtin import LogStage
 from antiphon.stages.log import Entry
-from antiphon.stages.pipeline import Pipeline
-from antiphon.stages.stage import Batch
+from antiphon.stages.pipeline import Batch, Pipeline
 from tests.support.machines import machine
 
 FACTS = {"request_id": "req_1", "model": "m"}

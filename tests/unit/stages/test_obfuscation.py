@@ -13,7 +13,7 @@ from antiphon.core.events import (
 from antiphon.core.response import Response
 from antiphon.dialects.responses.render import event_to_dict
 from antiphon.stages.obfuscation import ObfuscationStage
-from antiphon.stages.stage import Batch
+from antiphon.stages.pipeline import Batch
 from tests.support.tables import table
 
 

@@ -7,8 +7,7 @@ import pytest
 from antiphon.core.events import Completed, Event, Failed, Incomplete
 from antiphon.core.response import Response
 from antiphon.stages.builtin import PersistStage
-from antiphon.stages.pipeline import Pipeline
-from antiphon.stages.stage import Batch
+from antiphon.stages.pipeline import Batch, Pipeline
 from tests.support.machines import NOW, machine
 
 RESPONSE = Response(id="resp_1", created_at=NOW, model="m")

@@ -13,11 +13,10 @@ from antiphon.core.events import Created, Event, Failed, InProgress
 from antiphon.core.faults.messages import describe
 from antiphon.core.plan.plan import Plan
 from antiphon.core.structured_output.contract import OutputContract
-from antiphon.stages.builtin import PersistStage
+from antiphon.stages.builtin import PersistStage, TraceStage, build_pipeline
 from antiphon.stages.log import Entry
-from antiphon.stages.pipeline import Pipeline, build_pipeline
-from antiphon.stages.stage import Batch, Stage
-from antiphon.stages.trace import PayloadTraceStage, TraceStage
+from antiphon.stages.pipeline import Batch, Pipeline, Stage
+from antiphon.stages.trace import PayloadTraceStage
 from tests.support.machines import machine
 
 

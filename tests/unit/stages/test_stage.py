@@ -7,7 +7,7 @@ import pytest
 from antiphon.core.deltas import Text
 from antiphon.core.events import Completed, Failed, Incomplete
 from antiphon.core.response import IncompleteDetails, Response
-from antiphon.stages.stage import Batch, Stage, failed, terminal, with_terminal
+from antiphon.stages.pipeline import Batch, Stage, failed, terminal, with_terminal
 from tests.support.machines import NOW, machine
 
 RESPONSE = Response(id="resp_1", created_at=NOW, model="m")

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from itertools import count
 
 from antiphon.core.deltas import Text
-from antiphon.stages.pipeline import Pipeline
-from antiphon.stages.stage import Batch, terminal
-from antiphon.stages.trace import PayloadTraceStage, RawTap, TraceStage
+from antiphon.stages.builtin import TraceStage
+from antiphon.stages.pipeline import Batch, Pipeline, terminal
+from antiphon.stages.trace import PayloadTraceStage, RawTap
 from tests.support.machines import machine
 
 

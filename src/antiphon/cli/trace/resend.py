@@ -23,8 +23,8 @@ from antiphon.library.formats import find_format
 from antiphon.observe.result import Result, make_result
 from antiphon.server.body import decode_body
 from antiphon.server.wiring import open_engine
+from antiphon.stages.pipeline import terminal
 from antiphon.stages.printable import printable
-from antiphon.stages.stage import terminal
 
 
 def resend(
