@@ -7,6 +7,7 @@ response that is read. Only the run decides when the next call is made.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from functools import partial
 from typing import Protocol, TypeVar
@@ -23,7 +24,7 @@ from antiphon.engine.encoding import RequestEncoding
 from antiphon.engine.health import NO_KEY, KeyLease
 from antiphon.engine.rejections import ModeFallback
 from antiphon.engine.report import AttemptReport
-from antiphon.engine.retry import NextAttempt, RetryPolicy
+from antiphon.engine.retry import Change, NextAttempt, RetryPolicy
 from antiphon.engine.runtime import InactivityTimer, Releases, TimeLimit
 from antiphon.engine.services import Compact, Prepared, Services
 from antiphon.engine.tracing import RunTrace
@@ -201,6 +202,7 @@ class Attempts:
         self.plan = prepared.first_plan
         """The plan for this target."""
         self._lease: KeyLease | None = None
+        """Of the key in use; None once the call has output."""
         self.current: Attempt | None = None
         """The call under way; None before its request is encoded."""
         self.sent_body = b""
@@ -237,7 +239,7 @@ class Attempts:
     def set_deadline(self, on_timeout: Callable[[], None], held: Releases) -> None:
         """Give all further calls together the total time of the current provider."""
         total_s = self.chosen.target.provider.timeouts.total_s
-        held.append(InactivityTimer(total_s, on_timeout).cancel)
+        held.append(asyncio.get_running_loop().call_later(total_s, on_timeout).cancel)
         self._policy.set_deadline(total_s)
 
     def stop(self, fault: ProviderFault) -> None:
@@ -258,7 +260,8 @@ class Attempts:
     async def encode(self) -> Attempt:
         """Encode the request of a call; it is not sent yet."""
         target = self.chosen.target
-        plan, outbound = await self._compute(partial(self._encoding.encode, target))
+        encode = partial(self._encoding.encode, self.plan, target.provider)
+        plan, outbound = await self._compute(encode)
         outbound = self._trace.record_outbound(outbound)
         services = self._services
         upstream = services.in_process if target.provider.spec.in_process else services.http
@@ -319,6 +322,7 @@ class Attempts:
         """The call has output: its key, its provider and what was left out are good."""
         assert self._lease is not None
         self._lease.succeed()
+        self._lease = None
         self._encoding.accepted(self.chosen.target)
 
     async def choose_next(self, error: UpstreamError) -> None:
@@ -375,7 +379,8 @@ class Attempts:
             self.current = None
             self._trace.rewind()
         self._release_key()
+        if following.target is not self.chosen.target or following.change is not Change.NONE:
+            self.plan = self._encoding.plan(following.target)
         self.chosen = following
-        self.plan = self._encoding.plan(following.target)
         self._lease = KeyLease(self._services.health.of(following.target.provider), following.key)
         self._lease.acquire()

@@ -27,6 +27,7 @@ from antiphon.engine.rejections import (
 from antiphon.engine.retry import Change
 from antiphon.engine.routing import Target
 from antiphon.errors import InvalidRequest
+from antiphon.providers.registry import Provider
 
 
 class RejectedPart(NamedTuple):
@@ -69,15 +70,14 @@ class RequestEncoding:
         """Continue from another context: it was compacted, or has items of MCP servers."""
         self.planner = planner
 
-    def encode(self, target: Target) -> tuple[Plan, Outbound]:
-        """Encode the request for a target; the plan says what was left out."""
-        provider = target.provider
-        plan = self.plan(target)
+    def encode(self, plan: Plan, provider: Provider) -> tuple[Plan, Outbound]:
+        """Encode the request that was planned for a target of this provider; the returned plan says
+        what was left out."""
         for finished in self._rounds:
             plan = plan_next_round(plan, finished, issuer=provider.issuer, unseal=self.unseal)
         if self._without_state:
             plan = _remove_state(plan)
-        if plan.is_large:  # measured here, in the worker thread, and not at the end of the answer
+        if plan.is_large:  # measured here, in the worker thread, and not at the end of the response
             plan = msgspec.structs.replace(plan, input_bytes=measure_input(plan))
         outbound = provider.dialect.encode(plan, stream=self.stream)
         if self.rejected.known or self._without:
@@ -92,7 +92,7 @@ class RequestEncoding:
         self._rounds.append(finished)
 
     def can_take_over(self, target: Target, plan: Plan) -> bool:
-        """Whether a target can continue an answer that was begun with this plan."""
+        """Whether a target can continue a response that was begun with this plan."""
         return can_take_over(self.plan(target), begun=plan)
 
     def can_serve(self, target: Target) -> bool:

@@ -231,6 +231,8 @@ class KeyLease:
     def __init__(self, health: ProviderHealth, key: str) -> None:
         self._health = health
         self._key = key
+        self.key_name = f"key {health.keyring.number(key)}"
+        """The name of the key in logs and traces."""
         self._has_key = False
         self._has_trial = False
 
@@ -238,10 +240,6 @@ class KeyLease:
         self._health.keyring.acquire(self._key)
         self._has_key = True
         self._has_trial = self._health.breaker.begin_trial()
-
-    @property
-    def key_name(self) -> str:
-        return f"key {self._health.keyring.number(self._key)}"
 
     def succeed(self) -> None:
         """Release after output arrived: the provider works."""

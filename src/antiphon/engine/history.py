@@ -39,11 +39,11 @@ _LARGE_CHARS = 256 * 1024
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 
 
-def name_session(cache_key: str | None) -> str | None:
+def name_session(cache_key: str) -> str:
     """Return the session that a prompt cache key stands for. The key is a text of the client's own,
     and the session is logged: only a UUID, as agents send it, is kept as it is."""
-    if not cache_key or _UUID.fullmatch(cache_key):
-        return cache_key or None
+    if _UUID.fullmatch(cache_key):
+        return cache_key
     return f"key-{hashlib.sha256(cache_key.encode()).hexdigest()[:16]}"
 
 
@@ -94,10 +94,11 @@ async def load_history(
     before = await load_items_before(conversations, chain[0], client=client, truncate=truncate)
     stored = (item for turn in chain for item in (*turn.input, *turn.output))
     reject_unknown_calls((*before, *stored), request.input)
+    cache_key = chain[0].response.get("prompt_cache_key")
     return History(
         [*without_truncated_calls(before), *build_history(chain)],
         is_cut,
-        session=name_session(chain[0].response.get("prompt_cache_key")) or chain[0].id,
+        session=name_session(cache_key) if cache_key else chain[0].id,
         tools=chain[-1].response.get("tools") or (),
     )
 

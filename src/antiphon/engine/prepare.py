@@ -99,8 +99,8 @@ class Preparer:
         served, first_plan, skipped = await worker.run(decide) if request.is_large else decide()
         continues_conversation = request.conversation is not None and items
         response = self._create_response(request, first_plan, response_id, created_at)
-        cache_session = name_session(request.prompt_cache_key)
-        session = caller.session or request.conversation or cache_session
+        cache_key = request.prompt_cache_key
+        session = caller.session or request.conversation or (cache_key and name_session(cache_key))
         prepared = Prepared(
             request=request,
             caller=caller,

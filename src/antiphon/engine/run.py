@@ -318,9 +318,10 @@ class Run:
         attempts = self._attempts
         output = self._output
         attempt = await attempts.encode()
-        output.use_plan(attempt.plan)
-        if not self._translation.rounds and attempt.plan.used != attempts.plan.used:
-            self._restart(attempt.plan)  # parameters were left out
+        if attempt.plan is not attempts.plan:  # of a further round, or with parts left out
+            output.use_plan(attempt.plan)
+            if not self._translation.rounds and attempt.plan.used != attempts.plan.used:
+                self._restart(attempt.plan)
         translation = self._translation
         translation.note_request(attempt.plan)
         await attempts.send(attempt)

@@ -50,7 +50,7 @@ def encode_plan(plan: Plan, rejected: RejectedParameters | None = None) -> Reque
 
 
 def encode(subject: RequestEncoding) -> tuple[Plan, dict[str, Any]]:
-    plan, outbound = subject.encode(TARGET)
+    plan, outbound = subject.encode(subject.plan(TARGET), TARGET.provider)
     return plan, json.loads(outbound.body)
 
 
@@ -74,7 +74,7 @@ def test_the_text_of_a_large_request_is_measured_where_it_is_encoded() -> None:
 
 def test_only_an_invalid_request_names_a_parameter() -> None:
     subject = encoding(top_p=0.5)
-    _, outbound = subject.encode(TARGET)
+    _, outbound = subject.encode(subject.plan(TARGET), TARGET.provider)
     assert subject.find_parameter(TARGET, TOP_P, outbound) == "top_p"
     overloaded = classify(503, {}, b'{"error":{"message":"top_p"}}')
     assert subject.find_parameter(TARGET, overloaded, outbound) is None
