@@ -30,17 +30,15 @@ import msgspec
 import antiphon.core.stream.machine as machine_module
 import antiphon.dialects.responses.render as render_module
 import antiphon.engine.output as output_module
-import antiphon.engine.turns as turns_module
 from antiphon.core.events import TERMINAL_EVENTS
 from antiphon.dialects.defaults import DialectDefaults
 from antiphon.engine.attempts import Attempt, Attempts
 from antiphon.engine.health import CircuitBreaker, KeyLease, Keyring
-from antiphon.engine.output import RunLog
+from antiphon.engine.output import RunLog, TurnWriter
 from antiphon.engine.retry import RetryPolicy
 from antiphon.engine.runtime import InactivityTimer
 from antiphon.engine.services import ActiveRuns
 from antiphon.engine.tracing import RunTrace
-from antiphon.engine.turns import TurnWriter
 from antiphon.engine.upstream import HTTPUpstream
 from antiphon.errors import InvalidRequest, UpstreamError
 from antiphon.runs.event_log import EventLog
@@ -248,7 +246,9 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant("saved after the terminal event", TurnWriter, "save", _save_later),
     Mutant("something else is saved", SQLiteStore, "save", _save_something_else),
     Mutant("`store: false` is ignored", output_module, "build_pipeline", _store_always),
-    Mutant("a failed save is not told", turns_module, "_not_stored", lambda _: lambda event: event),
+    Mutant(
+        "a failed save is not told", output_module, "_not_stored", lambda _: lambda event: event
+    ),
     Mutant("the history of another client", SQLiteStore, "chain", _chain_of_anybody),
     *(
         [

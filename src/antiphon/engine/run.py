@@ -48,13 +48,12 @@ from antiphon.core.translation.translation import (
 from antiphon.dialects.responses.create_response import report_settings
 from antiphon.engine.attempts import Attempts
 from antiphon.engine.mcp_calls import McpCalls
-from antiphon.engine.output import RunOutput
+from antiphon.engine.output import RunOutput, SaveTurn
 from antiphon.engine.report import ServerCallReport
 from antiphon.engine.routing import Target
 from antiphon.engine.runtime import Releases
 from antiphon.engine.services import Prepared, Services, describe_fault
 from antiphon.engine.tracing import RunTrace
-from antiphon.engine.turns import SaveTurn
 from antiphon.errors import InvalidRequest, UpstreamError
 from antiphon.stages.log import Entry
 from antiphon.stages.pipeline import failed, terminal

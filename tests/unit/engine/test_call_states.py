@@ -15,7 +15,7 @@ from antiphon.core.response import Response
 from antiphon.dialects.chat.client import CHAT
 from antiphon.dialects.chat.client_call_ids import write_call_id
 from antiphon.engine.history import restore_call_states
-from antiphon.engine.turns import keep_call_states
+from antiphon.engine.output import keep_call_states
 from antiphon.store.call_states import MAX_STATE_BYTES
 from antiphon.store.turn import Turn, encode_response
 from tests.support.stores import stores_in_memory
