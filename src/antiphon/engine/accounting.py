@@ -7,9 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
-from antiphon.core.response import ResponseUsage
 from antiphon.engine.report import RunReport, TraceContext
-from antiphon.providers.prices import Price
 
 DOLLAR = 1_000_000_000
 """Units of a cost: exact sums need whole numbers."""
@@ -81,23 +79,3 @@ class Accounting:
         """Take the error code of a request that was rejected before it had a run."""
         for observe in self.rejection_observers:
             observe(code)
-
-
-def compute_cost(price: Price | None, usage: ResponseUsage | None) -> int | None:
-    """Return the cost of a response in billionths of a dollar; None if the price is unknown.
-
-    One dollar per million tokens is 1,000 billionths per token."""
-    if usage is None or not usage.total_tokens:
-        return 0
-    if price is None:
-        return None
-    details = usage.input_tokens_details
-    cached = details.cached_tokens
-    written = details.cache_write_tokens
-    dollars = (
-        max(0, usage.input_tokens - cached - written) * price.input
-        + cached * (price.input if price.cached_input is None else price.cached_input)
-        + written * (price.input if price.cache_write is None else price.cache_write)
-        + usage.output_tokens * price.output
-    )
-    return round(dollars * 1000)

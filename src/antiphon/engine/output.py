@@ -26,7 +26,7 @@ from antiphon.core.response import Response, ResponseUsage
 from antiphon.core.stream.finish import FINISH_REASONS
 from antiphon.core.stream.usage import estimate_unfinished
 from antiphon.core.translation.translation import Translation
-from antiphon.engine.accounting import DOLLAR, compute_cost
+from antiphon.engine.accounting import DOLLAR
 from antiphon.engine.attempts import Attempts
 from antiphon.engine.fault_report import (
     FaultReport,
@@ -37,7 +37,7 @@ from antiphon.engine.fault_report import (
 )
 from antiphon.engine.report import AttemptReport
 from antiphon.engine.services import Prepared, Services, describe_fault
-from antiphon.engine.tracing import RunEnd, RunTrace
+from antiphon.engine.tracing import RunEnd, RunTrace, compute_cost
 from antiphon.errors import (
     AntiphonError,
     InvalidRequest,

@@ -1,5 +1,5 @@
 """Runtime: the clock, ids, randomness and the worker thread, created here and passed to everything
-else; the timers of what must not take too long; and the stack of what has to be released."""
+else; the timer of silence; and the stack of what has to be released."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Self, TypeVar
+from typing import TypeVar
 
 T = TypeVar("T")
 
@@ -137,54 +137,6 @@ class InactivityTimer:
                 self._on_idle()
         else:
             self._handle = self._loop.call_later(left, self._fire)
-
-
-class TimeLimit:
-    """Ends what a task does within it, after some seconds or by `interrupt`, with a `TimeoutError`.
-
-    It does what `asyncio.timeout` does, for a third of the cost: nothing is awaited to enter or to
-    leave it."""
-
-    def __init__(self, limit_s: float | None) -> None:
-        """None: there is no limit but `interrupt`."""
-        self._limit_s = limit_s
-        self._task: asyncio.Task[object] | None = None
-        """The task, while it is within."""
-        self._cancelling = 0
-        self._timer: asyncio.Handle | None = None
-        self._has_expired = False
-
-    def __enter__(self) -> Self:
-        loop = asyncio.get_running_loop()
-        self._task = asyncio.current_task(loop)
-        assert self._task is not None
-        self._cancelling = self._task.cancelling()
-        if self._limit_s is not None:
-            self._timer = loop.call_later(self._limit_s, self._expire)
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
-        task, self._task = self._task, None
-        assert task is not None
-        if self._timer is not None:
-            self._timer.cancel()
-        if not self._has_expired:
-            return
-        is_cancelled_by_others = task.uncancel() > self._cancelling
-        if kind is asyncio.CancelledError and not is_cancelled_by_others:
-            raise TimeoutError
-
-    def interrupt(self) -> None:
-        """End it now. Nothing happens before it was entered, and after it was left."""
-        if self._task is not None and not self._has_expired:
-            if self._timer is not None:
-                self._timer.cancel()
-            self._timer = asyncio.get_running_loop().call_soon(self._expire)
-
-    def _expire(self) -> None:
-        if self._task is not None:
-            self._has_expired = True
-            self._task.cancel()
 
 
 class Releases(list[Callable[[], object]]):

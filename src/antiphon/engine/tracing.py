@@ -15,11 +15,12 @@ from antiphon.core.diagnostic import Diagnostic
 from antiphon.core.mcp.credentials import hide_credentials
 from antiphon.core.plan.plan import Outbound
 from antiphon.core.response import ResponseUsage
-from antiphon.engine.accounting import DOLLAR, Accounting, TraceHeaders, compute_cost
+from antiphon.engine.accounting import DOLLAR, Accounting, TraceHeaders
 from antiphon.engine.fault_report import FaultReport
 from antiphon.engine.report import AttemptReport, RunReport, ServerCallReport
 from antiphon.engine.routing import Target
 from antiphon.engine.runtime import Runtime
+from antiphon.providers.prices import Price
 from antiphon.stages.builtin import TraceStage
 from antiphon.stages.trace import ClientFormat, Payloads, PayloadTraceStage
 from antiphon.store.redact import Redactor
@@ -392,6 +393,26 @@ class RunTrace:
             end.save_ms,
             self.context,
         )
+
+
+def compute_cost(price: Price | None, usage: ResponseUsage | None) -> int | None:
+    """Return the cost of a response in billionths of a dollar; None if the price is unknown.
+
+    One dollar per million tokens is 1,000 billionths per token."""
+    if usage is None or not usage.total_tokens:
+        return 0
+    if price is None:
+        return None
+    details = usage.input_tokens_details
+    cached = details.cached_tokens
+    written = details.cache_write_tokens
+    dollars = (
+        max(0, usage.input_tokens - cached - written) * price.input
+        + cached * (price.input if price.cached_input is None else price.cached_input)
+        + written * (price.input if price.cache_write is None else price.cache_write)
+        + usage.output_tokens * price.output
+    )
+    return round(dollars * 1000)
 
 
 def _add_fault(row: TraceAttempt, attempt: AttemptReport) -> TraceAttempt:

@@ -10,7 +10,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from antiphon.engine.runtime import InactivityTimer, TimeLimit
+from antiphon.engine.attempts import TimeLimit
+from antiphon.engine.runtime import InactivityTimer
 from tests.support.loop_clock import LoopClock, loop_clock
 
 

@@ -14,12 +14,12 @@ from antiphon.core.diagnostic import Code, Decision, Diagnostic
 from antiphon.core.faults.classify import classify
 from antiphon.core.plan.plan import Outbound
 from antiphon.core.response import InputTokensDetails, ResponseUsage
-from antiphon.engine.accounting import Accounting, compute_cost
+from antiphon.engine.accounting import Accounting
 from antiphon.engine.fault_report import FaultReport
 from antiphon.engine.report import AttemptReport, ServerCallReport
 from antiphon.engine.routing import Target
 from antiphon.engine.runtime import Runtime
-from antiphon.engine.tracing import RunEnd, RunTrace, Tracer, open_tracer
+from antiphon.engine.tracing import RunEnd, RunTrace, Tracer, compute_cost, open_tracer
 from antiphon.providers.prices import Price
 from antiphon.stages.pipeline import Batch, Pipeline
 from antiphon.store.redact import Redactor
