@@ -26,6 +26,7 @@ from antiphon.server.routes import EXACT
 from antiphon.server.serve import _TERMINAL_EVENTS_S
 from deploy.lock import EXTRAS, list_requirements
 from tests.support.kubernetes_schema import SCHEMAS
+from tests.support.tables import table
 
 DEPLOY = Path(__file__).parents[1] / "deploy"
 MANIFESTS = list(yaml.safe_load_all((DEPLOY / "kubernetes" / "antiphon.yaml").read_text()))
@@ -270,7 +271,7 @@ def test_the_documented_series_are_those_that_the_gateway_has() -> None:
     assert known - documented - {"antiphon_unpriced_requests"} == set()
 
 
-@pytest.mark.parametrize(("query", "legend"), read_queries())
+@table(("query", "legend"), read_queries())
 def test_a_query_of_the_dashboard_uses_series_and_labels_that_exist(
     query: str, legend: str
 ) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 TESTS = Path(__file__).parents[1]
-MOST_QUICK_TESTS = 8500
+MOST_QUICK_TESTS = 8000
 
 CHECK_ONLY: Mapping[str, str] = {
     "start the command or other programs again and again": """

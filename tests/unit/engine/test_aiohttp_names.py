@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
-import pytest
 from aiohttp import web
 from aiohttp.client_proto import ResponseHandler
 
 from antiphon.engine.aiohttp_names import PRIVATE_NAMES, UNDOCUMENTED_NAMES, PrivateName
+from tests.support.tables import table
 
 ROOT = Path(__file__).parents[3]
 SOURCE = ROOT / "src" / "antiphon"
@@ -41,7 +41,7 @@ async def _make(owner: str) -> Any:
     return aiohttp.StreamReader(ResponseHandler(loop), 2**16, loop=loop)
 
 
-@pytest.mark.parametrize("private", PRIVATE_NAMES, ids=lambda each: f"{each.owner}.{each.name}")
+@table("private", PRIVATE_NAMES, ids=lambda each: f"{each.owner}.{each.name}")
 async def test_the_installed_aiohttp_has_the_private_name(private: PrivateName) -> None:
     made = await _make(private.owner)
     owner = getattr(import_module(private.module), private.owner, None)

@@ -14,6 +14,7 @@ from antiphon.core.faults.fault import connection_fault, timeout_fault
 from antiphon.engine.fault_report import explain_connection_error, locate_fault
 from antiphon.errors import ConnectionFailure
 from tests.support.outbound_requests import configured
+from tests.support.tables import table
 
 
 async def get(url: str) -> Exception:
@@ -53,7 +54,7 @@ async def test_a_server_without_tls_is_named() -> None:
     assert explain_connection_error(error).startswith("TLS failed (SSLError")
 
 
-@pytest.mark.parametrize(
+@table(
     ("error", "text"),
     [
         (

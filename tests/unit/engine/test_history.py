@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from antiphon.engine.history import History, name_session
+from tests.support.tables import table
 
 SHORT = {"type": "message", "role": "user", "content": "Hi"}
 LONG = "x" * 300_000
 
 
-@pytest.mark.parametrize(
+@table(
     ("items", "expected"),
     [
         ([SHORT] * 300, False),

@@ -272,7 +272,7 @@ def test_a_search_backend_without_its_key_is_an_error_that_names_the_key() -> No
     assert "search.api_key" in caught.value.message
 
 
-@pytest.mark.parametrize(
+@table(
     "url",
     [
         "http://127.0.0.1:99999/v1",

@@ -40,7 +40,7 @@ async def test_a_configured_search_can_be_called(tmp_path: Path) -> None:
     assert callable(searcher)
 
 
-@pytest.mark.parametrize(
+@table(
     ("search", "expected"),
     [
         ({"backend": "searxng", "url": "http://127.0.0.1:8080"}, {"filters"}),

@@ -17,6 +17,7 @@ from antiphon.server.auth import (
     reject_open_bind,
 )
 from antiphon.server.http import HTTPRequest
+from tests.support.tables import table
 
 KEYS = {"alice": "sk-alice", "bob": "sk-bob", "umlaut": "schlüssel"}
 
@@ -108,8 +109,8 @@ def test_binding_to_a_loopback_address_needs_no_keys(host: str) -> None:
     reject_open_bind(host, {})
 
 
-@pytest.mark.parametrize("host", ["0.0.0.0", "gateway.example"])
-@pytest.mark.parametrize("key", ["x", "0123456789abcde", "x              x"])
+@table("host", ["0.0.0.0", "gateway.example"])
+@table("key", ["x", "0123456789abcde", "x              x"])
 def test_a_short_key_is_rejected_where_others_can_guess_it(host: str, key: str) -> None:
     keys = {"bob": "0123456789abcdef", "alice": key}
     with pytest.raises(ConfigError, match=r"server.api_keys.alice: has \d+ characters") as caught:

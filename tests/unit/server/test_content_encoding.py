@@ -56,8 +56,8 @@ def test_data_that_is_not_compressed_as_declared_is_an_error() -> None:
             list(ContentDecoder(encoding).feed(BODY))
 
 
-@pytest.mark.parametrize("name", COMPRESSED)
-@pytest.mark.parametrize("step", [1, 10_000])
+@table("name", COMPRESSED)
+@table("step", [1, 10_000])
 def test_incomplete_data_is_an_error(name: str, step: int) -> None:
     whole = COMPRESSED[name]
     for missing in (1, 4, 8, 9, 30, len(whole) - 5):

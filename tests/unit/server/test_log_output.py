@@ -13,6 +13,7 @@ from antiphon.config import LogConfig
 from antiphon.server.log_output import open_log
 from antiphon.stages.log import Entry
 from tests.support.commands import without_styles
+from tests.support.tables import table
 
 ENTRY = Entry("response.finished", "info", {"model": "echo/echo", "code": None, "tokens": 3})
 
@@ -124,7 +125,7 @@ LINES = [
 ]
 
 
-@pytest.mark.parametrize(("entry", "line"), LINES, ids=lambda each: getattr(each, "event", ""))
+@table(("entry", "line"), LINES, ids=lambda each: getattr(each, "event", ""))
 def test_people_at_a_terminal_get_one_short_line_per_request(entry: Entry, line: str) -> None:
     out = Terminal()
     open_log(LogConfig(), out)(entry)

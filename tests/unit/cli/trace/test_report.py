@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
-
 from antiphon.cli.trace.report import mask_payload
+from tests.support.tables import table
 
 STREAM = b'event: message_start\ndata: {"type":"a","text":"Hi 7","n":3}\n\ndata: [DONE]\n\n'
 
 
-@pytest.mark.parametrize(
+@table(
     ("payload", "masked"),
     [
         (b'{"role":"user","content":"My PIN: 1234"}', '{"role":"user","content":"xx xxx: 0000"}'),

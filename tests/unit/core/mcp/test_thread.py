@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from antiphon.core.mcp.items import approval_request_item, call_item, list_item
 from antiphon.core.mcp.thread import (
     count_opening_calls,
@@ -17,6 +15,7 @@ from antiphon.core.mcp.thread import (
 from antiphon.core.mcp.toolset import read_toolset
 from antiphon.core.mcp.values import McpProblem, McpResult, McpTool, McpToolList
 from tests.support.mcp.value_servers import ValueRules
+from tests.support.tables import table
 
 Document = dict[str, Any]
 FILES = read_toolset({"type": "mcp", "server_label": "files"}, ValueRules())
@@ -88,7 +87,7 @@ def test_an_approval_that_the_model_has_replied_to_is_not_used_again() -> None:
     assert approved(REQUEST, response_to(), {"type": "reasoning"}, USER) == []
 
 
-@pytest.mark.parametrize(
+@table(
     "items",
     [
         (response_to(),),

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-import pytest
 from msgspec import structs
 
 from antiphon.core.capabilities import Capabilities
 from antiphon.core.plan.kept_settings import NO_SETTINGS, KeptSettings, SettingsPlan
 from antiphon.core.plan.plan import Plan
 from antiphon.core.request import Request, Thinking
+from tests.support.tables import table
 
 CAN = Capabilities()
 OTHER_VALUES: dict[str, Any] = {
@@ -39,7 +39,7 @@ def test_settings_are_kept_for_the_same_request_with_another_input() -> None:
     assert keep(kept, second)
 
 
-@pytest.mark.parametrize("name", sorted({*Request.__struct_fields__} - NO_SETTINGS))
+@table("name", sorted({*Request.__struct_fields__} - NO_SETTINGS))
 def test_each_other_field_of_a_request_has_settings_of_its_own(name: str) -> None:
     kept = KeptSettings()
     request = Request(raw={}, model="m")

@@ -114,7 +114,7 @@ def test_every_forwarded_field_is_tested_here() -> None:
     ]
 
 
-@pytest.mark.parametrize("name", OF_OTHER_FORMATS)
+@table("name", OF_OTHER_FORMATS)
 def test_a_field_of_another_client_format_is_sent_where_it_is_supported(name: str) -> None:
     given = Request(raw={}, model="m", **{name: OF_OTHER_FORMATS[name]})
     can = Capabilities(parameters=frozenset({name}))

@@ -24,6 +24,7 @@ from antiphon.dialects.anthropic.encode import encode
 from antiphon.dialects.anthropic.quirks import PLAIN, AnthropicQuirks
 from tests.support.dialect_samples.history import message_step
 from tests.support.request_validators.anthropic import problems
+from tests.support.tables import table
 
 LOOK = ToolDeclaration(name="look", description="Look.", parameters={"type": "object"})
 LOOK_BODY = {
@@ -371,7 +372,7 @@ def test_betas_context_edits_and_unknown_members_are_sent_as_they_came() -> None
     assert sent["container"] == "c"
 
 
-@pytest.mark.parametrize(
+@table(
     ("asked", "quirks", "sent"),
     [
         (Thinking(), ADAPTIVE_QUIRKS, None),

@@ -9,6 +9,7 @@ import pytest
 from antiphon.dialects.anthropic.parse import parse_messages
 from antiphon.dialects.anthropic.parse_mcp import call_of_block
 from antiphon.errors import InvalidRequest
+from tests.support.tables import table
 
 SERVER: dict[str, Any] = {"type": "url", "name": "sky", "url": "https://sky.example/mcp"}
 
@@ -58,7 +59,7 @@ def test_a_server_that_is_switched_off_is_none() -> None:
     assert read(None) == []
 
 
-@pytest.mark.parametrize(
+@table(
     ("servers", "path"),
     [
         ({}, "mcp_servers"),
@@ -109,7 +110,7 @@ def test_a_server_without_toolset_has_nothing_for_the_tools_of_its_own_format() 
     assert tool["extra"]["members"] == {"name": "sky"}
 
 
-@pytest.mark.parametrize(
+@table(
     ("members", "allowed", "more"),
     [
         ({"default_config": ON}, None, None),
@@ -146,7 +147,7 @@ def test_a_toolset_keeps_its_breakpoint() -> None:
     assert tool["cache_control"] == control
 
 
-@pytest.mark.parametrize(
+@table(
     ("servers", "tools", "path"),
     [
         (None, [toolset()], "tools.0.mcp_server_name"),

@@ -7,8 +7,6 @@ import os
 import re
 import zlib
 
-import pytest
-
 from antiphon.core.deltas import ReasoningState
 from antiphon.core.history.call_state import MAX_CHARS_IN_ID
 from antiphon.core.history.capsule import Sealer
@@ -21,6 +19,7 @@ from antiphon.dialects.chat.client_call_ids import (
     read_call_id,
     write_call_id,
 )
+from tests.support.tables import table
 
 ITEM = "fc_6afb00001234567890abcdef12345678"
 SEALER = Sealer(["key"], new_nonce=os.urandom, now=lambda: 1000)
@@ -61,7 +60,7 @@ def test_sealed_state_in_an_id_comes_back_and_the_id_has_at_most_one_kilobyte() 
     assert read_call_id(text) == CallKey("call_" + "x" * 24, ITEM, SealedStates((state,)))
 
 
-@pytest.mark.parametrize(
+@table(
     "text",
     [
         "call_abc",
@@ -115,7 +114,7 @@ def summaries(request: Request) -> list[str]:
 ID = write_call_id("c1", "fc_1", SealedStates((), ("ap2.id",)))
 
 
-@pytest.mark.parametrize(
+@table(
     ("message", "expected"),
     [
         (assistant(call(ID)), ["ap2.id", "message", "function_call"]),

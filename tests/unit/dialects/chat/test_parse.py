@@ -12,6 +12,7 @@ from antiphon.dialects.chat.client_call_ids import SealedStates, write_call_id
 from antiphon.dialects.chat.parse import parse_chat
 from antiphon.dialects.chat.parse_messages import ROLES
 from antiphon.errors import InvalidRequest
+from tests.support.tables import table
 
 HELLO = {"role": "user", "content": "hello"}
 
@@ -47,7 +48,7 @@ def test_messages_of_clients_become_messages() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@table(
     ("part", "read"),
     [
         (
@@ -229,7 +230,7 @@ def test_tools_are_flattened_and_keep_their_members() -> None:
     assert parse(web_search_options={}).tools == ({"type": "web_search"},)
 
 
-@pytest.mark.parametrize(
+@table(
     ("members", "choice"),
     [
         ({}, "auto"),
@@ -296,7 +297,7 @@ def test_members_with_the_same_meaning_keep_their_values() -> None:
     assert {name: getattr(request, name) for name in members} == members
 
 
-@pytest.mark.parametrize(
+@table(
     ("members", "field", "value"),
     [
         ({"stop": "END"}, "stop", ("END",)),
@@ -333,7 +334,7 @@ def test_a_member_becomes_a_field_of_the_canonical_request(
     assert getattr(parse(**members), field) == value
 
 
-@pytest.mark.parametrize(
+@table(
     ("body", "param"),
     [
         ({"messages": [HELLO]}, "model"),

@@ -15,6 +15,7 @@ from antiphon.dialects.client_dialect import ClientDialect, EventBatch, Problem,
 from antiphon.dialects.responses.client import RESPONSES
 from antiphon.dialects.responses.render import DONE, ResponsesRenderer, SSEEncoder
 from antiphon.errors import InvalidRequest
+from tests.support.tables import table
 
 COMMENTS = Profile(name="strict", keepalive="comment")
 EVENTS: list[Event] = [SearchCompleted(item_id="ws_1", output_index=0), Keepalive()]
@@ -96,7 +97,7 @@ def test_an_error_has_all_four_keys() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@table(
     ("changes", "kind", "code", "param"),
     [
         ({}, "server_error", "server_error", None),

@@ -165,7 +165,7 @@ def test_parameters_of_other_apis_are_read() -> None:
     assert parse(stop="END").stop == ("END",)
 
 
-@pytest.mark.parametrize(
+@table(
     "fields",
     [{"stop": ""}, {"stop": [1]}, {"stop": 1}, {"top_k": -1}, {"seed": 0.5}, {"logit_bias": []}],
 )

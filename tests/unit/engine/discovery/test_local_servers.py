@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import time
 
-import pytest
-
 from antiphon.config import Config, DiscoveryConfig, ModelConfig, ProviderConfig
 from antiphon.engine.discovery.local_servers import (
     PATIENCE_S,
@@ -19,6 +17,7 @@ from antiphon.engine.routing import make_router
 from antiphon.providers.registry import build_providers
 from tests.support.local_servers import local_server
 from tests.support.model_lists import ListServer, list_server
+from tests.support.tables import table
 
 NOWHERE = "http://127.0.0.1:1"
 
@@ -104,7 +103,7 @@ def test_the_search_can_be_switched_off() -> None:
     assert not is_searched(Config(), {SWITCH: "off"})
 
 
-@pytest.mark.parametrize(
+@table(
     ("value", "url"),
     [
         ("", ""),

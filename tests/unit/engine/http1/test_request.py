@@ -11,6 +11,7 @@ from antiphon.core.plan.plan import Outbound
 from antiphon.engine.http1.pool import Origin, encode_head, find_target
 from antiphon.engine.upstream import HTTPUpstream
 from tests.support.outbound_requests import configured
+from tests.support.tables import table
 
 URL = "https://api.example.org/v1/x?a=b"
 
@@ -46,7 +47,7 @@ def test_names_and_addresses_are_plain(url: str, host: str, port: int) -> None:
     assert target.origin[:2] == (host, port)
 
 
-@pytest.mark.parametrize(
+@table(
     "url",
     [
         "http://user:secret@example.org/v1",
@@ -65,7 +66,7 @@ def test_aiohttp_gets_other_urls(url: str) -> None:
     assert find_target(url, {}) is None
 
 
-@pytest.mark.parametrize(
+@table(
     "headers",
     [
         {"Host": "other.example"},
@@ -86,7 +87,7 @@ def test_aiohttp_gets_headers_that_are_not_plain(headers: Mapping[str, str]) -> 
     assert find_target(URL, headers) is None
 
 
-@pytest.mark.parametrize("value", ["a\r\nx: y", "a\nb", "a\rb", "a\0b", "a\x7fb", "a\x1bb"])
+@table("value", ["a\r\nx: y", "a\nb", "a\rb", "a\0b", "a\x7fb", "a\x1bb"])
 def test_a_control_character_in_a_value_is_refused(value: str) -> None:
     with pytest.raises(ValueError, match="control character"):
         find_target(URL, {"x": value})
