@@ -119,7 +119,7 @@ class Attempt:
         is_finishing = translation.machine.pending_finish is not None
         # A comment keeps the connection alive, but it is not output; and grace is given once.
         self._is_active = translation.frame_count != frames and not is_finishing
-        if is_finishing and not was_finishing:
+        if is_finishing and not was_finishing and not translation.machine.has_ended:
             self.expect_end()
         return events
 

@@ -122,8 +122,10 @@ class Run:
 
     def hold(self, resource: AbstractContextManager[object]) -> None:
         """Enter a context that is left when the run is left, or cannot be entered, or is discarded;
-        the last one first. It may be held before the run is entered, and while it runs."""
-        self._held.enter(resource)
+        the last one first. It may be held before the run is entered, and while it runs. It learns
+        nothing of an error."""
+        resource.__enter__()
+        self._held.append(partial(resource.__exit__, None, None, None))
 
     def discard(self) -> None:
         """Release what a run holds that will not be entered. Nothing happens to any other."""

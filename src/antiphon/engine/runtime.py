@@ -9,9 +9,7 @@ import random
 import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -143,13 +141,8 @@ class Releases(list[Callable[[], object]]):
     """Functions that release something: called in `close`, the last one first, and each of them,
     whatever another one raises.
 
-    A `contextlib.ExitStack` for contexts that need not know of an error, for a third of the
+    A `contextlib.ExitStack` for functions that need not know of an error, for a third of the
     cost."""
-
-    def enter(self, context: AbstractContextManager[object]) -> None:
-        """Enter a context, and leave it in `close`."""
-        context.__enter__()
-        self.append(partial(context.__exit__, None, None, None))
 
     def close(self) -> None:
         try:

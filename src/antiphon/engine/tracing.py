@@ -135,18 +135,19 @@ class RunTrace:
         self._began_ms = 0
         self.elapsed_ms = self._stopwatch.elapsed_ms
         """Returns the time since the run began."""
-        self.payloads: Payloads | None = None
-        """None: the trace keeps none."""
-        self.transformed = TraceStage()
-        if tracer.store is not None and tracer.store.keeps_payloads:
-            self.payloads = Payloads(self.elapsed_ms)
-            self.transformed = PayloadTraceStage(
-                self.elapsed_ms, is_streamed=facts["stream"], client=client
-            )
         self._progress = _RunProgress()
         new_context = self._accounting.new_context
         self.context = None if new_context is None else new_context(headers)
         self._has_ended = False
+        self.payloads: Payloads | None = None
+        """None: the trace keeps none."""
+        if tracer.store is not None and tracer.store.keeps_payloads:
+            self.payloads = Payloads(self.elapsed_ms)
+            self.transformed: TraceStage = PayloadTraceStage(
+                self.elapsed_ms, is_streamed=facts["stream"], client=client
+            )
+        else:
+            self.transformed = TraceStage()
 
     def start_clock(self) -> None:
         """The run begins now."""

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from types import FrameType
 
@@ -280,6 +280,27 @@ async def test_a_run_that_is_left_early_releases_everything(tmp_path: Path) -> N
             assert "upstream" in subject.left()
         assert subject.left() == set()
     assert unfinished(tmp_path) == set()
+
+
+async def test_a_run_leaves_what_it_holds_the_last_one_first(tmp_path: Path) -> None:
+    request = parse_body(b'{"model": "echo/echo", "input": "Hello"}')
+    steps: list[str] = []
+
+    @contextmanager
+    def context(name: str) -> Iterator[None]:
+        steps.append(f"{name} entered")
+        yield
+        steps.append(f"{name} left")
+
+    async with bench(tmp_path) as subject:
+        run = await subject.engine.create(request, CALLER)
+        run.hold(context("first"))
+        assert steps == ["first entered"]
+        async with run:
+            run.hold(context("second"))
+            await run.response()
+            assert steps == ["first entered", "second entered"]
+    assert steps[2:] == ["second left", "first left"]
 
 
 async def test_a_response_that_was_begun_early_is_begun_once(tmp_path: Path) -> None:
