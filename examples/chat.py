@@ -13,11 +13,11 @@ async def main(model: str) -> None:
     async with antiphon.open() as gateway:
         previous: str | None = None
         while text := (await asyncio.to_thread(sys.stdin.readline)).strip():
-            previous = await answer(gateway, model, text, previous)
+            previous = await respond(gateway, model, text, previous)
 
 
-async def answer(gateway: antiphon.Gateway, model: str, text: str, previous: str | None) -> str:
-    """Print the answer as it arrives; return the id that the next turn continues from."""
+async def respond(gateway: antiphon.Gateway, model: str, text: str, previous: str | None) -> str:
+    """Print the response as it arrives; return the id that the next turn continues from."""
     async with gateway.stream(model=model, input=text, previous_response_id=previous) as stream:
         async for event in stream:
             show(event)

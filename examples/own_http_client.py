@@ -19,8 +19,8 @@ def main(base_url: str, provider: str, model: str) -> None:
     outbound = translator.outbound
     headers = {**outbound.headers, "authorization": f"Bearer {os.environ.get('API_KEY', '')}"}
     url = base_url + outbound.path
-    with httpx2.stream(outbound.method, url, content=outbound.body, headers=headers) as answer:
-        for chunk in answer.iter_bytes():
+    with httpx2.stream(outbound.method, url, content=outbound.body, headers=headers) as response:
+        for chunk in response.iter_bytes():
             for event in translator.feed(chunk):
                 print(event["type"])
     for event in translator.close():

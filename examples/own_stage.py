@@ -12,7 +12,7 @@ USED: Counter[str] = Counter()
 
 
 class CountTokens(antiphon.Stage):
-    """Adds the tokens of every finished answer to the account of its model."""
+    """Adds the tokens of every finished response to the account of its model."""
 
     def on_terminal(self, batch: antiphon.Batch) -> antiphon.Batch:
         response = batch.events[-1].response  # type: ignore[union-attr]  # the terminal event

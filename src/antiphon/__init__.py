@@ -6,7 +6,7 @@ Three ways to use it from Python, each described in docs/library.md:
   `open_blocking` are other names of the two classes.
 - `openai_http_client`, `anthropic_http_client`, `asgi_app` and `aiohttp_app` serve the API to the
   SDKs of OpenAI and Anthropic or to a web framework, in this process.
-- `Translator` translates requests and answers, and leaves the HTTP to the caller. The parts under
+- `Translator` translates requests and responses, and leaves the HTTP to the caller. The parts under
   it are public as well: `ResponseMachine`, the deltas, tool restoration, contracts, faults, SSE.
 
 `Stage` is the class of a stage of one's own in the pipeline (docs/extend.md).

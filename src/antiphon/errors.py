@@ -9,7 +9,7 @@ Errors that reach a client, an operator or a caller of the library:
     - InvalidTransition      bridge.stream.invalid_transition: a delta is malformed, or out of order
     - IncompleteToolCall     bridge.stream.incomplete_tool_call: the provider ended a call early
     - InvalidToolArguments   bridge.stream.invalid_tool_arguments: a strict call is not JSON
-    - ResponseTooLarge       bridge.stream.response_too_large: an answer exceeds one of [limits]
+    - ResponseTooLarge       bridge.stream.response_too_large: a response exceeds one of [limits]
     - InvalidOutputFormat    bridge.response.invalid_output_format: the output breaks its contract
     - ToolCollision          bridge.request.tool_collision: two tools get the same provider name
   - UnknownDialect         dialect.unknown: no dialect has this name
@@ -39,7 +39,7 @@ Errors that reach a client, an operator or a caller of the library:
     - ProviderTimeout        the provider took too long
     - ProviderUnavailable    the provider cannot be reached, is overloaded, or failed
   - DiscoveryError         discovery.failed: the models of a provider could not be listed
-  - SearchError            search.failed: a search engine failed or sent an unreadable answer
+  - SearchError            search.failed: a search engine failed or sent an unreadable response
   - UnreadableFile         cli.unreadable_file: a file named on the command line cannot be read
   - ProgramNotFound        cli.no_program: the agent that a command starts is not installed
   - GatewayError           cli.gateway: the gateway that a command needs does not work
@@ -113,7 +113,7 @@ class InvalidToolArguments(BridgeError):
 
 
 class ResponseTooLarge(BridgeError):
-    """An answer of a provider exceeds a limit of the configuration."""
+    """A response of a provider exceeds a limit of the configuration."""
 
     code = "bridge.stream.response_too_large"
 
@@ -406,7 +406,7 @@ class DiscoveryError(AntiphonError):
 
 
 class SearchError(AntiphonError):
-    """A search engine failed, or its answer cannot be read."""
+    """A search engine failed, or its response cannot be read."""
 
     code = "search.failed"
 

@@ -1,7 +1,7 @@
 """Count the input tokens of a prepared request: by its provider's own counter, else by length.
 
-Counting is free of side effects: a counter that fails says nothing about the provider's answers, so
-it changes neither its health nor that of its keys, and the count is estimated instead.
+Counting is free of side effects: a counter that fails says nothing about the provider's responses,
+so it changes neither its health nor that of its keys, and the count is estimated instead.
 """
 
 from __future__ import annotations
@@ -86,11 +86,11 @@ async def _send_to_counter(
 
 async def _send(services: Services, target: Target, outbound: Outbound, key: str) -> bytes:
     provider = target.provider
-    answer = await services.http.open(provider, outbound, key)
+    response = await services.http.open(provider, outbound, key)
     try:
-        body = await answer.read()
+        body = await response.read()
     finally:
-        answer.close()
-    if answer.status >= 300:
-        raise UpstreamError(provider.dialect.classify(answer.status, answer.headers, body))
+        response.close()
+    if response.status >= 300:
+        raise UpstreamError(provider.dialect.classify(response.status, response.headers, body))
     return body

@@ -88,7 +88,7 @@ class RetryPolicy:
         return self.config.max_attempts - (self._number - self._earlier_rounds)
 
     def set_deadline(self, limit_s: float) -> None:
-        """End the answer after so many seconds from now, also while a call is under way.
+        """End the response after so many seconds from now, also while a call is under way.
 
         A call that has almost no time left is not made: it would be paid for, and cut."""
         self._last_call_at = self.clock() + limit_s - min(_LEAST_CALL_S, limit_s * _LEAST_SHARE)
@@ -113,8 +113,8 @@ class RetryPolicy:
     ) -> NextAttempt:
         """Send a further round to the same target, with a new budget.
 
-        From here on, only targets that understand the answer so far remain as fallbacks."""
-        self.keep_targets(can_take_over, "it cannot continue an answer that another model began")
+        From here on, only targets that understand the response so far remain as fallbacks."""
+        self.keep_targets(can_take_over, "it cannot continue a response that another model began")
         self._earlier_rounds, self._same_target = self._number, 0
         self._tried_keys.clear()
         self._began = self.clock()

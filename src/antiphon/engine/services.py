@@ -122,7 +122,7 @@ class Services:
     accounting: Accounting = field(default_factory=Accounting)
     """Limits of clients, and what they have used."""
     stages: Sequence[StageFactory] = ()
-    """Stages of other packages, made for each answer."""
+    """Stages of other packages, made for each response."""
     worker: WorkerThread = field(default_factory=WorkerThread)
     """For what takes long in a large request."""
 

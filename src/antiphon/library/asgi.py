@@ -33,7 +33,7 @@ class ASGIApplication:
             case "lifespan":
                 await self._run_lifespan(receive, send)
             case "http":
-                await self._answer(scope, receive, send)
+                await self._respond(scope, receive, send)
             case "websocket":
                 http = _read_handshake(scope, receive)
                 await serve_websocket(await self._host.open(), http, scope, receive, send)
@@ -46,7 +46,7 @@ class ASGIApplication:
         await self._host.close()
         await send({"type": "lifespan.shutdown.complete"})
 
-    async def _answer(self, scope: Message, receive: Receive, send: Send) -> None:
+    async def _respond(self, scope: Message, receive: Receive, send: Send) -> None:
         application = await self._host.open()
         try:
             response = await application.handle(_read_request(scope, receive))

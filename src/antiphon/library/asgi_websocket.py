@@ -14,7 +14,7 @@ Receive: TypeAlias = Callable[[], Awaitable[Message]]
 Send: TypeAlias = Callable[[Message], Awaitable[None]]
 
 _REFUSAL = "websocket.http.response"
-"""The extension of ASGI for servers that can answer a handshake with any HTTP response."""
+"""The extension of ASGI for servers that can respond to a handshake with any HTTP response."""
 
 
 class ASGIWebSocket:
@@ -52,7 +52,7 @@ class ASGIWebSocket:
 async def serve_websocket(
     application: Application, http: HTTPRequest, scope: Message, receive: Receive, send: Send
 ) -> None:
-    """Answer a handshake, and run its session."""
+    """Respond to a handshake, and run its session."""
     await receive()  # websocket.connect
     response = await application.handle(http)
     if response.session is None:
@@ -63,7 +63,7 @@ async def serve_websocket(
 
 
 async def _refuse(response: HTTPResponse, scope: Message, send: Send) -> None:
-    """Answer with the response itself where the server can; else it answers with 403."""
+    """Respond with the response itself where the server can; else it responds with 403."""
     if _REFUSAL not in scope.get("extensions", {}):
         await send({"type": "websocket.close"})
         return

@@ -1,7 +1,7 @@
-"""Translator: one request and its answer, translated without any input or output of its own.
+"""Translator: one request and its response, translated without any input or output of its own.
 
 It makes the provider's request from that of a client in any of its formats, and the events of this
-format from the bytes of the provider's answer. The caller sends and receives these bytes with an
+format from the bytes of the provider's response. The caller sends and receives these bytes with an
 HTTP client of its choice. Nothing here reads a clock, a file or the environment, and nothing is
 random but the nonces of capsules, unless the caller hands in these as well.
 """
@@ -65,7 +65,7 @@ class Capsules:
 
 
 class Translator:
-    """One response: `outbound` is the request to send, `feed` and `close` take its answer."""
+    """One response: `outbound` is the request to send, `feed` and `close` take its response."""
 
     _hosted_tools: ClassVar[HostedToolPolicy] = REFUSE
 
@@ -89,7 +89,7 @@ class Translator:
         of a provider or its data, `model` the provider's name of the model, if it differs.
         `history` holds the items before `input`, `client` is the name of a client profile.
 
-        By default, ids are numbered and times are 0. With `follow_ups`, an answer that should be
+        By default, ids are numbered and times are 0. With `follow_ups`, a response that should be
         corrected leaves the response open: `outbound` is the next request then.
 
         What a provider needs again in the next turn (signatures, encrypted reasoning) is sealed
@@ -180,20 +180,20 @@ class Translator:
 
     @property
     def diagnostics(self) -> list[dict[str, Any]]:
-        """What was degraded or dropped, in the request and in the answer."""
+        """What was degraded or dropped, in the request and in the response."""
         found: list[Diagnostic] = [*self._plan.diagnostics, *self._translation.machine.diagnostics]
         return [msgspec.to_builtins(self._rendered.rename(diagnostic)) for diagnostic in found]
 
     def feed(self, chunk: bytes) -> list[dict[str, Any]]:
-        """Take bytes of a streamed answer, and return the events that come of them."""
+        """Take bytes of a streamed response, and return the events that come of them."""
         return self._release(self._translation.feed(chunk))
 
     def feed_whole(self, body: bytes) -> list[dict[str, Any]]:
-        """Take the whole body of an answer that is not streamed, and return all its events."""
+        """Take the whole body of a response that is not streamed, and return all its events."""
         return self._release(self._translation.feed_whole(body) + self._settle())
 
     def close(self) -> list[dict[str, Any]]:
-        """End the answer: the provider has closed the stream."""
+        """End the response: the provider has closed the stream."""
         return self._release(self._translation.close() + self._settle())
 
     def fail(self, message: str) -> list[dict[str, Any]]:
@@ -239,7 +239,7 @@ class Translator:
 
 
 class ReplayTranslator(Translator):
-    """Translates a recorded answer as a gateway did that sealed the provider's state: the items
+    """Translates a recorded response as a gateway did that sealed the provider's state: the items
     that carry the state are kept, as items. A tool that nothing here could run was not refused."""
 
     _hosted_tools = HostedToolPolicy(unavailable="ignore")

@@ -151,10 +151,10 @@ class RedisLimitCounters:
                 replies = await self._call(*map(self._to_acquire, batch))
             except self._connection.errors as error:
                 self._report_away(error)
-                _answer([*batch, *self._asked], [])
+                _settle([*batch, *self._asked], [])
                 self._asked.clear()
                 return
-            for each in _answer(batch, [read_state(reply) for reply in replies]):
+            for each in _settle(batch, [read_state(reply) for reply in replies]):
                 self._queue(each.client, each.request_id, 0, 0)
 
     async def _call(self, *calls: Script) -> list[Any]:
@@ -227,7 +227,7 @@ class RedisLimitCounters:
         )
 
 
-def _answer(batch: Sequence[_Asked], states: Sequence[LimitState]) -> list[_Asked]:
+def _settle(batch: Sequence[_Asked], states: Sequence[LimitState]) -> list[_Asked]:
     """Tell requests their states, or without any that the server is away; return those that were
     admitted and have been given up."""
     withdrawn = []

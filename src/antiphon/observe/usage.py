@@ -36,7 +36,7 @@ class UsageRow(Struct, frozen=True, kw_only=True):
     """Such as `2026-11-16T09`, UTC."""
     client: str | None = None
     model: str | None = None
-    """The model that answered, as its provider names it."""
+    """The model that served it, as its provider names it."""
     provider: str | None = None
     requests: int
     failures: int

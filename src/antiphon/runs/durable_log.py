@@ -103,7 +103,7 @@ class DurableLog(EventLog):
             except StoreRefused as error:
                 turn, events = _too_large(turn, events, error)
                 self.replace_last(events)
-            except StoreError:  # the answer is paid for: it waits until it can be stored
+            except StoreError:  # the response is paid for: it waits until it can be stored
                 await asyncio.sleep(self._retry_s)
             else:
                 break

@@ -394,7 +394,7 @@ def test_a_target_that_is_passed_over_is_reported_with_the_reason() -> None:
     request = world.request("two", "one")
     request.first()
     request.go_on()
-    assert request.skipped == [("one", "it cannot continue an answer that another model began")]
+    assert request.skipped == [("one", "it cannot continue a response that another model began")]
 
 
 def test_a_key_that_cools_down_because_of_another_request_is_replaced() -> None:

@@ -95,13 +95,13 @@ async def _ask(
             asyncio.timeout(TIMEOUT_S),
             session.request(
                 method, url, headers=headers, data=body, allow_redirects=False
-            ) as answer,
+            ) as response,
         ):
-            if answer.status != 200:
-                raise DiscoveryError(f"{provider.address} responded with status {answer.status}")
-            data = await answer.content.read(_MAX_BYTES)
-            while not answer.content.at_eof() and len(data) < _MAX_BYTES:
-                data += await answer.content.read(_MAX_BYTES - len(data))
+            if response.status != 200:
+                raise DiscoveryError(f"{provider.address} responded with status {response.status}")
+            data = await response.content.read(_MAX_BYTES)
+            while not response.content.at_eof() and len(data) < _MAX_BYTES:
+                data += await response.content.read(_MAX_BYTES - len(data))
     except TimeoutError as error:
         raise DiscoveryError(f"{provider.address} sent no list in {TIMEOUT_S:g} seconds") from error
     except (aiohttp.ClientError, OSError) as error:
