@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from antiphon.core.deltas import Delta, Extra
-from antiphon.core.filters.markup import filter_whole_answer, make_markup_filters
+from antiphon.core.filters.markup import filter_whole_response, make_markup_filters
 from antiphon.dialects.chat import decode as chat
 from antiphon.framing.sse import SSEDecoder
 from tests.support.corpus import ABSENT, Case, cases
@@ -40,7 +40,7 @@ def decoded(case: Case, *names: str) -> list[Delta]:
     """The deltas of a recording behind the filters of these names."""
     filters = make_markup_filters(names)
     if case.meta["wire"] != "sse":
-        return filter_whole_answer(chat.decode(case.data), filters)
+        return filter_whole_response(chat.decode(case.data), filters)
     decoder, framer = chat.ChatDecoder(), SSEDecoder()
     frames = framer.feed(case.data) + framer.close()
     deltas = [delta for frame in frames for delta in decoder.feed(frame)] + decoder.close()

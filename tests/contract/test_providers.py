@@ -463,7 +463,7 @@ def test_echo_answers_every_request() -> None:
         request: Document = {"input": full_request.SERVABLE_ITEMS, "tools": full_request.TOOLS}
         request["hosted_tools"] = IGNORE
         body = encode_request(provider, model, stream=stream, tool_choice=choice, **request)
-        answered = echo.answer(json.dumps(body).encode())
+        answered = echo.respond(json.dumps(body).encode())
         assert answered.chunks
 
 

@@ -64,7 +64,7 @@ class Content:
 
 
 @dataclass(frozen=True)
-class UpstreamAnswer:
+class UpstreamResponse:
     """The body of an answer that has no fault."""
 
     content_type: str
@@ -96,12 +96,12 @@ def generate(
     is_agents: bool = False,
     is_json: bool = False,
     calls: tuple[Call, ...] | None = None,
-) -> UpstreamAnswer:
+) -> UpstreamResponse:
     """Generate an answer whose text holds the label; some whole answers have a fixed text. Some
     have reasoning, or all of them (`is_thoughtful`), and some calls, more often for agents. Its
     state holds the number of its call. `calls`: these, and no others."""
     if not stream and rng.random() < 0.6 and not is_json and calls is None:
-        return UpstreamAnswer(JSON, _WHOLE[dialect])
+        return UpstreamResponse(JSON, _WHOLE[dialect])
     thought_rate, call_rate = _AGENT_RATES if is_agents else _RATES
     thought_rate = 1.0 if is_thoughtful else thought_rate
     scripted = rng.choice(_VARIANTS[dialect])
@@ -117,10 +117,10 @@ def generate(
         turn = replace(turn, calls=calls)
     shown = tuple((call.name, call.arguments) for call in turn.calls)
     content = Content(scripted.output_text(turn), shown)
-    return UpstreamAnswer(scripted.content_type, scripted.stream_bytes(turn), content=content)
+    return UpstreamResponse(scripted.content_type, scripted.stream_bytes(turn), content=content)
 
 
-def cut_short(dialect: str, answer: UpstreamAnswer) -> UpstreamAnswer:
+def cut_short(dialect: str, answer: UpstreamResponse) -> UpstreamResponse:
     """Let a generated answer end at a limit of tokens, where its text is all it has."""
     whole, short = _CUT_SHORT.get(dialect, (b"", b""))
     if not whole or whole not in answer.data:
@@ -129,14 +129,14 @@ def cut_short(dialect: str, answer: UpstreamAnswer) -> UpstreamAnswer:
 
 
 @cache
-def _recordings(dialect: str, stream: bool) -> tuple[UpstreamAnswer, ...]:
+def _recordings(dialect: str, stream: bool) -> tuple[UpstreamResponse, ...]:
     types = {
         "sse": "text/event-stream",
         "ndjson": "application/x-ndjson",
         "eventstream": "application/vnd.amazon.eventstream",
     }
     return tuple(
-        UpstreamAnswer(
+        UpstreamResponse(
             types.get(case.meta["wire"], JSON), case.data, str(READERS[dialect](case.data).status)
         )
         for case in corpus.cases(dialect)
@@ -148,7 +148,7 @@ def _recordings(dialect: str, stream: bool) -> tuple[UpstreamAnswer, ...]:
     )
 
 
-def draw_recording(rng: random.Random, dialect: str, *, stream: bool) -> UpstreamAnswer | None:
+def draw_recording(rng: random.Random, dialect: str, *, stream: bool) -> UpstreamResponse | None:
     """Draw a recorded answer; None where there is none."""
     found = _recordings(dialect, stream)
     return rng.choice(found) if found else None

@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from itertools import pairwise
 from typing import Literal, NamedTuple
 
-from tests.simulation.answers import UpstreamAnswer, error_body, in_band_error, split_frames
+from tests.simulation.answers import UpstreamResponse, error_body, in_band_error, split_frames
 
 
 class Step(NamedTuple):
@@ -35,7 +35,7 @@ class Draft:
 
     rng: random.Random
     dialect: str
-    answer: UpstreamAnswer
+    answer: UpstreamResponse
     key: str
     idle_s: float
     """After how many seconds of silence the gateway gives up."""

@@ -6,7 +6,7 @@ import asyncio
 import random
 import re
 
-from tests.simulation.answers import UpstreamAnswer, cut_short, draw_recording, generate
+from tests.simulation.answers import UpstreamResponse, cut_short, draw_recording, generate
 from tests.simulation.mcp.calls import draw_mcp_calls
 from tests.simulation.memory_transport import MemoryTransport
 from tests.simulation.records import QUESTION, History, UpstreamCall
@@ -132,7 +132,7 @@ class UpstreamHost(Host):
         is_asked = stream and self._pauses_in_background and call.exchange >= 0
         return is_asked and self.history.exchanges[call.exchange].is_background
 
-    def _answer(self, call: UpstreamCall, stream: bool) -> UpstreamAnswer:
+    def _answer(self, call: UpstreamCall, stream: bool) -> UpstreamResponse:
         rng, pauses = self.rng, self._pauses(call, stream)
         asked = self.history.exchanges[call.exchange] if call.exchange >= 0 else None
         is_json = asked is not None and asked.wants_json

@@ -20,7 +20,7 @@ from antiphon.config import (
 )
 from antiphon.core.plan.plan import Outbound
 from antiphon.engine.engine import Engine
-from antiphon.engine.upstream import EchoUpstream, Upstream, UpstreamAnswer
+from antiphon.engine.upstream import EchoUpstream, Upstream, UpstreamResponse
 from antiphon.providers import echo
 from antiphon.providers.registry import Provider
 from antiphon.server.application import Application
@@ -138,7 +138,7 @@ class GatedUpstream:
     waiting: int = 0
     _echo: EchoUpstream = field(default_factory=EchoUpstream)
 
-    async def open(self, provider: Provider, outbound: Outbound, key: str) -> UpstreamAnswer:
+    async def open(self, provider: Provider, outbound: Outbound, key: str) -> UpstreamResponse:
         self.waiting += 1
         try:
             await self.gate.wait()
@@ -160,15 +160,15 @@ class HeldUpstream:
         self.is_holding = asyncio.Event()
         """Set when everything but the last chunk has been read."""
 
-    async def open(self, provider: Provider, outbound: Outbound, key: str) -> UpstreamAnswer:
-        return _HeldAnswer(self, echo.answer(outbound.body))
+    async def open(self, provider: Provider, outbound: Outbound, key: str) -> UpstreamResponse:
+        return _HeldAnswer(self, echo.respond(outbound.body))
 
     async def close(self) -> None:
         return
 
 
 class _HeldAnswer:
-    def __init__(self, upstream: HeldUpstream, answer: echo.EchoAnswer) -> None:
+    def __init__(self, upstream: HeldUpstream, answer: echo.EchoResponse) -> None:
         self.status = answer.status
         self.headers: Mapping[str, str] = {"content-type": answer.content_type}
         self._upstream = upstream

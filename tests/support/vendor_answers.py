@@ -197,7 +197,7 @@ def _echo_answer(stream: bool) -> bytes:
         "tools": [{"function": {"name": "get_weather", "parameters": {"required": ["city"]}}}],
         "stream": stream,
     }
-    return b"".join(echo.answer(json.dumps(request).encode()).chunks)
+    return b"".join(echo.respond(json.dumps(request).encode()).chunks)
 
 
 STREAMED["echo"] = _echo_answer(True)
@@ -289,7 +289,7 @@ ERRORS: dict[str, list[tuple[int, bytes, str]]] = {
     "cohere": [(429, b'{"id": "x", "message": "trial limit"}', "rate_limit")],
     "ollama": [(404, b'{"error": "model \'m\' not found"}', "model_error")],
     "chat": [(500, b"Internal Server Error", "api_error")],
-    "echo": [(429, b"".join(echo.answer(b'{"model": "error-429"}').chunks), "rate_limit")],
+    "echo": [(429, b"".join(echo.respond(b'{"model": "error-429"}').chunks), "rate_limit")],
 }
 for _name in STREAMED:
     ERRORS.setdefault(_name, [(503, b'{"error": {"message": "x"}}', "overloaded")])

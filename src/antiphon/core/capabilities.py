@@ -39,7 +39,7 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     """Thinking may continue after tool results only if the turn began with replayable reasoning."""
     min_thinking_budget: int = 0
     """Where an effort is a number of tokens: the minimum budget, and the minimum that must remain
-    of `max_output_tokens` for the answer. 0: the provider enforces both itself."""
+    of `max_output_tokens` for the output. 0: the provider enforces both itself."""
     thinking_budgets: bool = False
     """The provider accepts a budget in tokens in place of an effort, though efforts have names."""
     max_thinking_budget: int | None = None

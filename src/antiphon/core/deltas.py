@@ -188,7 +188,7 @@ class Finish(Struct, frozen=True, tag=True):
 
     reason: str | None
     stop_sequence: str | None = None
-    """The text of `stop` that ended the answer, if the provider names it."""
+    """The text of `stop` that ended the response, if the provider names it."""
 
 
 class Failure(Struct, frozen=True, tag=True):

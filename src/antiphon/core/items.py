@@ -53,7 +53,7 @@ class Message(Struct, frozen=True, tag_field="type", tag="message", kw_only=True
     role: Literal["assistant"] = "assistant"
     content: Sequence[OutputText | RefusalText] = ()
     phase: str | UnsetType = UNSET
-    """The provider's label: commentary before the answer, or the final answer."""
+    """The provider's label: commentary, or the final answer."""
 
 
 class ReasoningItem(Struct, frozen=True, tag_field="type", tag="reasoning", kw_only=True):

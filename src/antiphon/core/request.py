@@ -7,15 +7,12 @@ The document that a client sent stays unchanged in `raw`, for the trace: nothing
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Literal
 
 from msgspec import Struct, field
 
 from antiphon.core.items import Document
-
-
-def _plain_text_format() -> Document:
-    return {"type": "text"}
 
 
 class Thinking(Struct, frozen=True, kw_only=True):
@@ -66,7 +63,7 @@ class Request(Struct, frozen=True, kw_only=True):
     parallel_tool_calls: bool | None = None
     max_tool_calls: int | None = None
 
-    text_format: Document = field(default_factory=_plain_text_format)
+    text_format: Document = field(default_factory=partial(dict, type="text"))
     format_param: str = "text.format"
     """The member of the client's document that requests the output format, for messages."""
     schema_param: str = "text.format.schema"
@@ -77,11 +74,11 @@ class Request(Struct, frozen=True, kw_only=True):
     summary: str | None = None
     thinking: Thinking | None = None
     prefill: bool | None = None
-    """The last item is the beginning of the answer: the model is to continue it."""
+    """The last item is the beginning of the response: the model is to continue it."""
 
     max_output_tokens: int | None = None
     stop: tuple[str, ...] | None = None
-    """Texts that end the answer; the answer does not contain them."""
+    """Texts that end the output, which does not contain them."""
     temperature: float | None = None
     top_p: float | None = None
     top_k: int | None = None

@@ -61,7 +61,7 @@ def decode_unexpected(data: bytes, *, finished: bool = False) -> list[Delta]:
 def report_unreadable(data: bytes, *, finished: bool) -> list[Delta]:
     """The deltas of a frame that is not a JSON object.
 
-    Some servers send a bare word as a keep-alive. After the finish reason (`finished`) the answer
+    Some servers send a bare word as a keep-alive. After the finish reason (`finished`) the response
     is complete, and a broken frame is no longer a failure.
     """
     if finished or not data.strip() or _is_scalar(data):
@@ -91,7 +91,7 @@ def find_error(document: Mapping[str, Any]) -> ProviderFault | None:
 
 
 def decode_body(body: bytes, decoder: StreamDecoder) -> list[Delta]:
-    """Decode a whole answer, or the recorded lines of a stream, with a stream decoder."""
+    """Decode a whole response, or the recorded lines of a stream, with a stream decoder."""
     deltas: list[Delta] = []
     for frame in _split_frames(body):
         if not decoder.ended:

@@ -1,8 +1,8 @@
 """History as alternating user and assistant messages of content blocks.
 
-1. Everything the client sent between two answers is one user message, with tool results first; all
-   steps of an answer are one assistant message, with its calls last. The first and the last message
-   are the user's.
+1. Everything the client sent between two responses is one user message, with tool results first;
+   all steps of a response are one assistant message, with its calls last. The first and the last
+   message are the user's.
 2. Text without a visible character is refused by providers, so it is left out; a user message
    without content gets a placeholder.
 3. A message never depends on later ones: a growing thread keeps its prefix, and with it the

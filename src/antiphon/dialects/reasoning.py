@@ -9,7 +9,7 @@ from antiphon.core.history.steps import ReasoningStep, Step
 from antiphon.core.plan.plan import Plan
 
 MIN_BUDGET = 1024
-"""Least thinking budget, and least that has to remain for the answer, in tokens."""
+"""Least thinking budget, and least that has to remain for the output, in tokens."""
 
 
 def replays_reasoning(plan: Plan, *, has_calls: bool) -> bool:
@@ -32,7 +32,7 @@ def reasoning_states(steps: Iterable[Step], *schemes: str) -> Iterator[Reasoning
 
 
 def thinking_budget(effort: str, max_output_tokens: int | None) -> int | None:
-    """Tokens for thinking that leave room for the answer; None if there is no room to think."""
+    """Tokens for thinking that leave room for the output; None if there is no room to think."""
     budget = int(effort) if effort.isdecimal() else MIN_BUDGET
     if max_output_tokens is not None:
         budget = min(budget, max_output_tokens - MIN_BUDGET)

@@ -16,7 +16,7 @@ from antiphon.core.plan.plan import Outbound, Plan
 from antiphon.dialects.json_input import UNREADABLE
 
 _read_fields = msgspec.json.Decoder(dict[str, Raw]).decode
-_read_answer = msgspec.json.Decoder(dict[str, Any]).decode
+_read_response = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 @runtime_checkable
@@ -28,7 +28,7 @@ class TokenCounter(Protocol):
         ...
 
     def read_count(self, body: bytes) -> int | None:
-        """The number of input tokens in an answer; None if there is none in it."""
+        """The number of input tokens in a response; None if there is none in it."""
         ...
 
 
@@ -41,7 +41,7 @@ def select_fields(outbound: Outbound, names: Collection[str]) -> dict[str, Raw]:
 def read_count_field(body: bytes, name: str) -> int | None:
     """Read a count from a JSON object."""
     try:
-        value = _read_answer(body).get(name)
+        value = _read_response(body).get(name)
     except UNREADABLE:
         return None
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None

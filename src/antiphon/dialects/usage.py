@@ -1,7 +1,7 @@
 """Token counts and log probabilities of a Chat Completions answer.
 
 Servers spell them in many ways and sometimes get them wrong. An invalid number counts as 0 and
-never fails an answer.
+never fails a response.
 """
 
 from __future__ import annotations

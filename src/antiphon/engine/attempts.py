@@ -28,7 +28,7 @@ from antiphon.engine.retry import Change, NextAttempt, RetryPolicy
 from antiphon.engine.runtime import InactivityTimer, Releases
 from antiphon.engine.services import Compact, Prepared, Services
 from antiphon.engine.tracing import RunTrace
-from antiphon.engine.upstream import Upstream, UpstreamAnswer, error_body
+from antiphon.engine.upstream import Upstream, UpstreamResponse, error_body
 from antiphon.errors import UpstreamError
 from antiphon.stages.trace import RawTap
 
@@ -62,7 +62,7 @@ class Attempt:
         """Why the gateway itself has closed the connection, once it has."""
         self._upstream = upstream
         self._raw = raw
-        self._received: UpstreamAnswer | None = None
+        self._received: UpstreamResponse | None = None
         self._timer: InactivityTimer | None = None
         self._is_reading = False
         """Whether the run waits for bytes: otherwise the client is the slow one."""

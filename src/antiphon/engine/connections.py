@@ -1,14 +1,14 @@
-"""Connections to upstreams: pooled, and reused only if nothing arrived since the last answer ended.
+"""Connections to upstreams: pooled, and reused only if nothing came since the last response ended.
 
-HTTP/1.1 has no request ids: whatever a connection delivers next is the answer to the next request.
+HTTP/1.1 has no request ids: what a connection delivers next is the response to the next request.
 Bytes that arrive while no request is in flight would therefore reach another client. A connection
-that has received any, or that ended an answer in the middle of what it received, is closed.
+that has received any, or that ended a response in the middle of what it received, is closed.
 
 1. `UpstreamConnection` closes itself as soon as such bytes arrive.
 2. `UpstreamConnector` looks for bytes that the event loop has not read yet, before each reuse.
-3. `UpstreamRequest` looks again right before it writes: no byte received earlier is its answer.
+3. `UpstreamRequest` looks again right before it writes: no byte received earlier is its response.
 
-An answer whose framing is broken ends at once, with a `HttpProcessingError` after what arrived.
+A response whose framing is broken ends at once, with a `HttpProcessingError` after what arrived.
 
 Two things save CPU time in streams of many small chunks. The chunks of one read of the network are
 joined: aiohttp takes each out of its buffer by itself. Reading is resumed only if it was paused:
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from aiohttp.connector import Connection
     from aiohttp.tracing import Trace
 
-# An answer that is complete in itself: a parser that holds nothing else returns exactly this one.
+# A response that is complete in itself: a parser that holds nothing else returns exactly this one.
 # No upstream can know its reason, and so none can send a beginning that this would complete.
 _PROBE_REASON = secrets.token_hex(8)
 _PROBE = f"HTTP/1.1 204 {_PROBE_REASON}\r\n\r\n".encode()
@@ -48,18 +48,18 @@ _MANY_CHUNKS = 8  # fewer are not worth a copy of what a slow reader has left in
 
 
 class UpstreamConnection(ResponseHandler):
-    """The protocol of one connection: idle between the end of an answer and the next request."""
+    """The protocol of one connection: idle between the end of a response and the next request."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(loop)
         self._is_idle = False
         self._heads = 0
-        """Heads of answers since the last one ended, but for informational ones (1xx)."""
+        """Heads of responses since the last one ended, but for informational ones (1xx)."""
         self._poll: Callable[[], bool] | None = None
         """Made once: a connection is asked twice before each request."""
 
     def is_reusable(self) -> bool:
-        """Whether nothing has arrived since the last answer, not even at the operating system."""
+        """Whether nothing has arrived since the last response, not even at the operating system."""
         if not self._is_idle:  # a new connection
             return True
         if not self.is_connected() or self.should_close:
@@ -90,7 +90,7 @@ class UpstreamConnection(ResponseHandler):
         if payload is None:
             return
         if self._heads and (payload.is_eof() or self._heads > 1):
-            self._end_answer()
+            self._end_response()
         if payload is not aiohttp.EMPTY_PAYLOAD and len(payload._buffer) >= _MANY_CHUNKS:
             _join_chunks(payload._buffer)
 
@@ -99,20 +99,20 @@ class UpstreamConnection(ResponseHandler):
             super().resume_reading(resume_parser)
 
     def feed_data(self, data: Any, size: int = 0) -> None:
-        """Queue the head of an answer; a second one answers no request."""
+        """Queue the head of a response; a second one belongs to no request."""
         self._heads += data[0].code >= 200
         if self._heads <= 1:
             super().feed_data(data, size)
 
     def set_exception(self, exc: BaseException, *cause: BaseException) -> None:
-        """End the answer, too: aiohttp leaves its reader waiting if the framing is broken."""
+        """End the response, too: aiohttp leaves its reader waiting if the framing is broken."""
         super().set_exception(exc, *cause)
         payload = self._payload
         if payload is not None and not payload.is_eof() and payload.exception() is None:
             payload.set_exception(exc, *cause)
             payload.feed_eof()  # a reader that was woken before would wait again, and for ever
 
-    def _end_answer(self) -> None:
+    def _end_response(self) -> None:
         is_clean = self._heads == 1 and (self._should_close or self._is_parser_empty())
         self._is_idle = True
         self._heads = 0
@@ -120,7 +120,7 @@ class UpstreamConnection(ResponseHandler):
             self._reject()
 
     def _is_parser_empty(self) -> bool:
-        """Whether the end of the answer was the last thing that the parser received."""
+        """Whether the end of the response was the last thing that the parser received."""
         assert self._parser is not None
         try:
             messages, _, _ = self._parser.feed_data(_PROBE)

@@ -50,8 +50,8 @@ _ERROR_BODY_LIMIT = 1024 * 1024
 _READ_BYTES = 64 * 1024  # read and decoded at once: the event loop is not blocked for long
 
 
-class UpstreamAnswer(Protocol):
-    """An HTTP answer: its head has arrived, its body follows."""
+class UpstreamResponse(Protocol):
+    """An HTTP response: its head has arrived, its body follows."""
 
     status: int
     headers: Mapping[str, str]
@@ -66,17 +66,17 @@ class UpstreamAnswer(Protocol):
         """Disconnect. A pending read returns or raises."""
 
 
-async def error_body(answer: UpstreamAnswer) -> bytes:
-    """Read the body of an error answer, up to a limit; a broken connection ends it."""
+async def error_body(response: UpstreamResponse) -> bytes:
+    """Read the body of an error response, up to a limit; a broken connection ends it."""
     body = bytearray()
     with suppress(UpstreamError):
-        while len(body) < _ERROR_BODY_LIMIT and (piece := await answer.next()):
+        while len(body) < _ERROR_BODY_LIMIT and (piece := await response.next()):
             body += piece
     return bytes(body[:_ERROR_BODY_LIMIT])
 
 
 class Upstream(Protocol):
-    async def open(self, provider: Provider, outbound: Outbound, key: str) -> UpstreamAnswer: ...
+    async def open(self, provider: Provider, outbound: Outbound, key: str) -> UpstreamResponse: ...
     async def close(self) -> None: ...
 
 
@@ -92,9 +92,9 @@ class HTTPUpstream:
         tls: ssl.SSLContext | None = None,
         use_aiohttp: bool = False,
     ) -> None:
-        """`max_body_bytes` limits whole answers, after decompression; `now` is the clock of request
-        signatures; `tls` replaces the trust in the system's authorities; with `use_aiohttp`,
-        aiohttp sends plain requests, too."""
+        """`max_body_bytes` limits whole responses, after decompression; `now` is the clock of
+        request signatures; `tls` replaces the trust in the system's authorities; with
+        `use_aiohttp`, aiohttp sends plain requests, too."""
         self._max_body_bytes = max_body_bytes
         self._now = now
         self._pool = None if use_aiohttp else ConnectionPool(tls)
@@ -104,7 +104,7 @@ class HTTPUpstream:
             timeout=timeout, max_field_size=_HEADER_LIMIT, read_bufsize=_READ_BYTES
         )
 
-    async def open(self, provider: Provider, outbound: Outbound, key: str) -> UpstreamAnswer:
+    async def open(self, provider: Provider, outbound: Outbound, key: str) -> UpstreamResponse:
         headers = {
             "content-type": "application/json",
             "user-agent": "antiphon",
@@ -121,7 +121,7 @@ class HTTPUpstream:
                 body = outbound.body
                 head = encode_head(target, len(body))
                 response = await self._pool.send(target, head, body, connect_s)
-                return _PlainAnswer(response, self._max_body_bytes, began)
+                return _PlainResponse(response, self._max_body_bytes, began)
             received = await self._session.post(
                 url,
                 data=_payload(outbound.body),
@@ -134,7 +134,7 @@ class HTTPUpstream:
             raise UpstreamError(timeout_fault("connect")) from error
         except _ERRORS as error:
             raise _connection_error(error) from _without_frames(error)
-        return _AiohttpAnswer(received, self._max_body_bytes, began)
+        return _AiohttpResponse(received, self._max_body_bytes, began)
 
     async def close(self) -> None:
         try:
@@ -212,7 +212,7 @@ def _without_frames(error: Exception) -> Exception:
     return error.with_traceback(None)
 
 
-class _HTTPAnswer(ABC):
+class _HTTPResponse(ABC):
     """What both clients have in common: the limit of a whole body, and the fault of a cut one."""
 
     def __init__(
@@ -254,7 +254,7 @@ class _HTTPAnswer(ABC):
         )
 
 
-class _PlainAnswer(_HTTPAnswer):
+class _PlainResponse(_HTTPResponse):
     """A response to a plain request."""
 
     def __init__(self, response: Response, max_body_bytes: int, began: float) -> None:
@@ -285,7 +285,7 @@ class _PlainAnswer(_HTTPAnswer):
         self._response.close()
 
 
-class _AiohttpAnswer(_HTTPAnswer):
+class _AiohttpResponse(_HTTPResponse):
     """A response to a request that aiohttp has sent."""
 
     def __init__(self, response: aiohttp.ClientResponse, max_body_bytes: int, began: float) -> None:
@@ -305,7 +305,7 @@ class _AiohttpAnswer(_HTTPAnswer):
             raise self._connection_error(error) from _without_frames(error)
         except _ERRORS as error:
             # aiohttp drops received bytes when the connection breaks (3.14); the end of the
-            # answer may be among them.
+            # response may be among them.
             if not isinstance(error, OSError) and (received := content._read_nowait(-1)):
                 return received
             raise self._connection_error(error) from _without_frames(error)
@@ -316,7 +316,7 @@ class _AiohttpAnswer(_HTTPAnswer):
         self._response.close()
 
 
-_ECHO_TICK_S = 0.05  # how soon a slow answer notices that it was closed
+_ECHO_TICK_S = 0.05  # how soon a slow response notices that it was closed
 
 
 class EchoUpstream:
@@ -326,19 +326,19 @@ class EchoUpstream:
         """`sleep` waits between the chunks of a slow model."""
         self._sleep = sleep
 
-    async def open(self, provider: Provider, outbound: Outbound, key: str) -> UpstreamAnswer:
-        return _EchoAnswer(echo.answer(outbound.body), self._sleep)
+    async def open(self, provider: Provider, outbound: Outbound, key: str) -> UpstreamResponse:
+        return _EchoResponse(echo.respond(outbound.body), self._sleep)
 
     async def close(self) -> None:
         return
 
 
-class _EchoAnswer:
-    def __init__(self, answer: echo.EchoAnswer, sleep: Callable[[float], Awaitable[None]]) -> None:
-        self.status = answer.status
-        self.headers: Mapping[str, str] = {"content-type": answer.content_type}
-        self._chunks = deque(answer.chunks)
-        self._delay_s = answer.delay_s
+class _EchoResponse:
+    def __init__(self, reply: echo.EchoResponse, sleep: Callable[[float], Awaitable[None]]) -> None:
+        self.status = reply.status
+        self.headers: Mapping[str, str] = {"content-type": reply.content_type}
+        self._chunks = deque(reply.chunks)
+        self._delay_s = reply.delay_s
         self._sleep = sleep
 
     async def next(self) -> bytes:
@@ -351,7 +351,7 @@ class _EchoAnswer:
 
     async def _pause(self) -> None:
         """Yield to other tasks, as a socket read does; at a slow model, until its next chunk or
-        until the answer is closed."""
+        until the response is closed."""
         if not self._delay_s:
             await asyncio.sleep(0)
         waited_s = 0.0

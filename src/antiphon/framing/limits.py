@@ -1,4 +1,4 @@
-"""Limits of one answer of a provider: the settings of the table `[limits]`, as the code reads them.
+"""Limits of one response of a provider: the settings in `[limits]`, as the code reads them.
 
 They are far above what models send. What exceeds one raises `ResponseTooLarge`, which names it.
 """
@@ -9,14 +9,14 @@ from msgspec import Struct
 
 
 class ResponseLimits(Struct, frozen=True, kw_only=True):
-    """The largest answer that is accepted. Bytes are counted after decompression."""
+    """The largest response that is accepted. Bytes are counted after decompression."""
 
     frame_bytes: int = 16 * 1024 * 1024
     """One line or message of a stream."""
     body_bytes: int = 32 * 1024 * 1024
-    """An answer that is not streamed."""
+    """A response that is not streamed."""
     stream_bytes: int = 256 * 1024 * 1024
-    """A streamed answer, with all of its rounds."""
+    """A streamed response, with all of its rounds."""
     text_chars: int = 4 * 1024 * 1024
     reasoning_chars: int = 4 * 1024 * 1024
     argument_chars: int = 4 * 1024 * 1024

@@ -1,7 +1,7 @@
 """Echo: a deterministic fake model inside the process, without key or network.
 
 It returns real Chat Completions bytes, which take the same path as those of any provider, and it
-answers every request. The model's name selects the behaviour:
+responds to every request. The model's name selects the behaviour:
 
     echo            repeats the last user message, a word at a time
     reasoner        sends reasoning first, unless the effort is `none`
@@ -60,7 +60,7 @@ SPEC = Spec(
 )
 
 
-class EchoAnswer(Struct, frozen=True):
+class EchoResponse(Struct, frozen=True):
     """The HTTP response of the fake provider."""
 
     status: int
@@ -70,8 +70,8 @@ class EchoAnswer(Struct, frozen=True):
     """The time between two chunks."""
 
 
-def answer(body: bytes) -> EchoAnswer:
-    """Answer a Chat Completions request."""
+def respond(body: bytes) -> EchoResponse:
+    """Respond to a Chat Completions request."""
     try:
         request = _as_object(msgspec.json.decode(body))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -84,8 +84,8 @@ def answer(body: bytes) -> EchoAnswer:
     delay_s = _DELAYS_S.get(model, 0.0)
     if request.get("stream") is not True:
         completion = msgspec.json.encode(reply.to_completion(model))
-        return EchoAnswer(200, "application/json", [completion], delay_s)
-    return EchoAnswer(200, "text/event-stream", _encode_frames(reply, model), delay_s)
+        return EchoResponse(200, "application/json", [completion], delay_s)
+    return EchoResponse(200, "text/event-stream", _encode_frames(reply, model), delay_s)
 
 
 def _encode_frames(reply: _EchoReply, model: str) -> list[bytes]:
@@ -102,9 +102,9 @@ def _encode_frame(chunk: JSONObject) -> bytes:
     return b"data: %b\n\n" % msgspec.json.encode(chunk)
 
 
-def _error(status: int, message: str) -> EchoAnswer:
+def _error(status: int, message: str) -> EchoResponse:
     error = {"message": message, "type": "echo_error", "param": None, "code": None}
-    return EchoAnswer(status, "application/json", [msgspec.json.encode({"error": error})])
+    return EchoResponse(status, "application/json", [msgspec.json.encode({"error": error})])
 
 
 # The wire format

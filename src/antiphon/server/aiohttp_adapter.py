@@ -60,8 +60,8 @@ _CLOSE_TIMEOUT_S = 1.0  # for connections that are still open when the server is
 async def handle(
     application: Application, request: web.BaseRequest, path: str | None = None
 ) -> web.StreamResponse:
-    """Answer one aiohttp request; `path` is for an application that is mounted below another, whose
-    server has decompressed the body already."""
+    """Respond to an aiohttp request; `path` is for an application that is mounted below another,
+    whose server has decompressed the body already."""
     response = await application.handle(
         HTTPRequest(
             request.method,
@@ -359,7 +359,7 @@ class _Connection(web.RequestHandler):
             self.force_close()
 
     def _reject(self, refused: Refused) -> None:
-        """Answer without a request, read no more, and close once the client has had its answer."""
+        """Respond without a request, read no more, and close once the client has the response."""
         transport = self.transport
         assert transport is not None
         self._force_close = True
@@ -383,7 +383,7 @@ class _Connection(web.RequestHandler):
         exc: BaseException | None = None,
         message: str | None = None,
     ) -> web.StreamResponse:
-        """Answer invalid HTTP in the shape of the API, and close the connection."""
+        """Respond to invalid HTTP in the shape of the API, and close the connection."""
         if request.writer.output_size > 0:
             raise ConnectionError("the response has begun")
         response = self._make_response(_describe_parser_error(exc))

@@ -36,7 +36,7 @@ class Application:
         self.process = process
 
     async def handle(self, http: HTTPRequest) -> HTTPResponse:
-        """Answer a request; every error has the shape of the API.
+        """Respond to a request; every error has the shape of the API.
 
         Returns as soon as the response may begin. A streaming body must be closed by the caller.
         """

@@ -60,7 +60,7 @@ class GatewayServer:
 
     async def retire(self, report_retired: Callable[[], None] = lambda: None) -> None:
         """Leave new connections to another process, report it, and have open ones closed with their
-        next answer; returns when there are none left, or at the deadline."""
+        next response; returns when there are none left, or at the deadline."""
         self.process.retire()
         await self._server.stop_listening()
         report_retired()

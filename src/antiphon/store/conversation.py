@@ -14,7 +14,7 @@ from antiphon.dialects.responses.listed_item import list_items
 from antiphon.errors import HistoryTooLarge, InvalidRequest
 from antiphon.store.turn import StoreLimits, Turn, encode_item
 
-_WITH_ANSWER = frozenset(("completed", "incomplete"))
+_WITH_OUTPUT = frozenset(("completed", "incomplete"))
 
 
 class Conversation(Struct, frozen=True, kw_only=True):
@@ -161,7 +161,7 @@ def _find_beginning(turn: Turn, ids: list[str]) -> int:
 def encode_turn_items(turn: Turn, limits: StoreLimits) -> dict[str, bytes]:
     """Return input and output of a finished turn as encoded items by id; of items with the same
     id, the first. A turn that failed or was cancelled has none: its request will be repeated."""
-    if turn.status not in _WITH_ANSWER:
+    if turn.status not in _WITH_OUTPUT:
         return {}
     items = list_items([*turn.input, *turn.output], turn.id)
     bodies: dict[str, bytes] = {}

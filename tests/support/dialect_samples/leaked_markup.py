@@ -9,14 +9,14 @@ from typing import Any
 
 from antiphon.core.deltas import Delta, Reasoning, Text, ToolCall
 from antiphon.core.filters.filter import BYPASS, DeltaFilter
-from antiphon.core.filters.markup import filter_whole_answer, make_markup_filters
+from antiphon.core.filters.markup import filter_whole_response, make_markup_filters
 
 Call = tuple[str, Any]
 Arguments = Mapping[str, Any]
 
 
 def read(names: Sequence[str], fragments: Iterable[str]) -> list[Delta]:
-    return filter_whole_answer(
+    return filter_whole_response(
         [Text(fragment) for fragment in fragments], make_markup_filters(names)
     )
 

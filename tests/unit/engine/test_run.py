@@ -28,7 +28,7 @@ from antiphon.engine.health import ProviderHealth
 from antiphon.engine.run import State
 from antiphon.engine.runtime import Runtime
 from antiphon.engine.services import Caller
-from antiphon.engine.upstream import EchoUpstream, UpstreamAnswer
+from antiphon.engine.upstream import EchoUpstream, UpstreamResponse
 from antiphon.errors import UpstreamError
 from antiphon.providers.registry import Provider
 from antiphon.server.wiring import open_engine
@@ -70,7 +70,7 @@ class Injected(Exception):
 class CountedAnswer:
     """An answer that counts itself as open until it is closed."""
 
-    def __init__(self, answer: UpstreamAnswer, upstream: CountedUpstream) -> None:
+    def __init__(self, answer: UpstreamResponse, upstream: CountedUpstream) -> None:
         self._answer = answer
         self._upstream = upstream
         self.status = answer.status
@@ -93,7 +93,7 @@ class CountedUpstream(EchoUpstream):
         super().__init__()
         self.open_answers: set[CountedAnswer] = set()
 
-    async def open(self, provider: Provider, outbound: Outbound, key: str) -> UpstreamAnswer:
+    async def open(self, provider: Provider, outbound: Outbound, key: str) -> UpstreamResponse:
         return CountedAnswer(await super().open(provider, outbound, key), self)
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from antiphon.core.faults.fault import ProviderFault
 from antiphon.core.plan.plan import Outbound
-from antiphon.engine.upstream import EchoUpstream, HTTPUpstream, UpstreamAnswer, error_body
+from antiphon.engine.upstream import EchoUpstream, HTTPUpstream, UpstreamResponse, error_body
 from antiphon.errors import UpstreamError
 from antiphon.framing.limits import DEFAULT_LIMITS
 from antiphon.providers.registry import Provider
@@ -58,7 +58,7 @@ async def http_upstream(
 
 
 @asynccontextmanager
-async def opened(client: str, script: Script) -> AsyncIterator[tuple[UpstreamAnswer, Upstream]]:
+async def opened(client: str, script: Script) -> AsyncIterator[tuple[UpstreamResponse, Upstream]]:
     async with upstream(script) as server, http_upstream(client) as subject:
         answer = await subject.open(provider_at(server.url), OUTBOUND, "sk-key")
         try:
@@ -375,7 +375,7 @@ async def test_the_echo_answers_with_chat_completions_bytes() -> None:
     await subject.close()
 
 
-async def open_slow_echo(sleep: Callable[[float], Awaitable[None]]) -> UpstreamAnswer:
+async def open_slow_echo(sleep: Callable[[float], Awaitable[None]]) -> UpstreamResponse:
     messages = [{"role": "user", "content": "one two"}]
     body = json.dumps({"model": "slow", "messages": messages, "stream": True}).encode()
     outbound = Outbound(path="/chat/completions", body=body)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from antiphon.core.deltas import Failure, Finish, Reasoning, Refusal, Text, ToolCall, Usage
 from antiphon.dialects.dialect import resolve
 from antiphon.providers import echo
-from antiphon.providers.echo import EchoAnswer, answer
+from antiphon.providers.echo import EchoResponse, respond
 from tests.support.outbound_requests import CALLED, TOOL, Document, configured, encode_request
 from tests.support.tables import table
 
@@ -23,12 +23,12 @@ WEATHER = {"type": "function", "function": {key: TOOL[key] for key in TOOL if ke
 TIME = {"type": "function", "function": {"name": "now", "description": "Tells the time."}}
 
 
-def ask(said: str = "hello there", model: str = "echo", **more: Any) -> EchoAnswer:
+def ask(said: str = "hello there", model: str = "echo", **more: Any) -> EchoResponse:
     request = {"model": model, "messages": [{"role": "user", "content": said}], **more}
-    return answer(json.dumps(request).encode())
+    return respond(json.dumps(request).encode())
 
 
-def deltas(answered: EchoAnswer) -> list[Any]:
+def deltas(answered: EchoResponse) -> list[Any]:
     """Decode an answer as the gateway does."""
     body = b"".join(answered.chunks)
     if answered.content_type == "application/json":
@@ -198,9 +198,9 @@ def test_a_tool_without_a_schema_gets_an_empty_object() -> None:
 def test_an_agent_completes_its_loop(stream: bool) -> None:
     """User message, tool call, tool output, answer; then another user message."""
     begun = encode_request(PROVIDER, input=CALLED[:1], tools=[TOOL], stream=stream)
-    assert list(calls(deltas(answer(json.dumps(begun).encode())))) == ["get_weather"]
+    assert list(calls(deltas(respond(json.dumps(begun).encode())))) == ["get_weather"]
     answered = encode_request(PROVIDER, input=CALLED, tools=[TOOL], stream=stream)
-    found = deltas(answer(json.dumps(answered).encode()))
+    found = deltas(respond(json.dumps(answered).encode()))
     assert (calls(found), joined(found, Text)) == ({}, "Rain.")
     history = [
         *CALLED,
@@ -208,7 +208,7 @@ def test_an_agent_completes_its_loop(stream: bool) -> None:
         {"role": "user", "content": "And the forecast for tomorrow?"},
     ]
     again = encode_request(PROVIDER, input=history, tools=[TOOL], stream=stream)
-    assert list(calls(deltas(answer(json.dumps(again).encode())))) == ["get_weather"]
+    assert list(calls(deltas(respond(json.dumps(again).encode())))) == ["get_weather"]
 
 
 def test_an_image_in_a_tool_output_does_not_restart_the_loop() -> None:
@@ -216,7 +216,7 @@ def test_an_image_in_a_tool_output_does_not_restart_the_loop() -> None:
     output = [{"type": "input_text", "text": "A map of the weather."}, image]
     history = [*CALLED[:3], {**CALLED[3], "output": output}]
     found = deltas(
-        answer(json.dumps(encode_request(PROVIDER, input=history, tools=[TOOL])).encode())
+        respond(json.dumps(encode_request(PROVIDER, input=history, tools=[TOOL])).encode())
     )
     assert calls(found) == {}
     assert "A map of the weather." in joined(found, Text)
@@ -303,8 +303,8 @@ REQUESTS = st.fixed_dictionaries(
 @given(REQUESTS)
 def test_every_request_is_answered_deterministically(request: Document) -> None:
     body = json.dumps(request).encode()
-    answered = answer(body)
-    assert answered == answer(body)
+    answered = respond(body)
+    assert answered == respond(body)
     assert answered.chunks
     if answered.content_type == "application/json":
         json.loads(b"".join(answered.chunks))
@@ -312,9 +312,9 @@ def test_every_request_is_answered_deterministically(request: Document) -> None:
 
 @given(st.binary(max_size=40))
 def test_any_body_is_answered(body: bytes) -> None:
-    assert answer(body).status in (200, 400)
+    assert respond(body).status in (200, 400)
 
 
 def test_a_body_that_is_not_json_is_a_bad_request() -> None:
-    assert answer(b"{").status == 400
-    assert answer(b"\xff").status == 400
+    assert respond(b"{").status == 400
+    assert respond(b"\xff").status == 400

@@ -19,7 +19,7 @@ from antiphon.core.plan.plan import Outbound
 from antiphon.dialects.client_dialect import EventBatch
 from antiphon.dialects.responses.parse import parse_request
 from antiphon.engine.services import Caller
-from antiphon.engine.upstream import UpstreamAnswer
+from antiphon.engine.upstream import UpstreamResponse
 from antiphon.errors import StoreError
 from antiphon.providers.registry import Provider
 from antiphon.runs.background_queue import AcceptedRequest
@@ -378,7 +378,7 @@ class OrderedUpstream(GatedUpstream):
         super().__init__()
         self.left: list[str] = []
 
-    async def open(self, provider: Provider, outbound: Outbound, key: str) -> UpstreamAnswer:
+    async def open(self, provider: Provider, outbound: Outbound, key: str) -> UpstreamResponse:
         try:
             return await super().open(provider, outbound, key)
         finally:
@@ -414,7 +414,7 @@ class ErrorAnswer:
 
 
 class ErrorUpstream(GatedUpstream):
-    async def open(self, provider: Provider, outbound: Outbound, key: str) -> UpstreamAnswer:
+    async def open(self, provider: Provider, outbound: Outbound, key: str) -> UpstreamResponse:
         return ErrorAnswer()
 
 

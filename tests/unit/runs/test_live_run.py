@@ -17,7 +17,7 @@ from antiphon.core.request import Request
 from antiphon.dialects.client_dialect import EventBatch
 from antiphon.dialects.responses.parse import parse_request
 from antiphon.engine.services import Caller
-from antiphon.engine.upstream import EchoUpstream, UpstreamAnswer
+from antiphon.engine.upstream import EchoUpstream, UpstreamResponse
 from antiphon.errors import UpstreamError
 from antiphon.providers.registry import Provider
 from antiphon.runs.event_log import EventLog
@@ -84,7 +84,7 @@ class SlowStore:
 class WholeUpstream(EchoUpstream):
     """The echo provider, which sends its whole answer in one piece."""
 
-    async def open(self, provider: Provider, outbound: Outbound, key: str) -> UpstreamAnswer:
+    async def open(self, provider: Provider, outbound: Outbound, key: str) -> UpstreamResponse:
         answer = await super().open(provider, outbound, key)
         data = b""
         while piece := await answer.next():
@@ -93,7 +93,7 @@ class WholeUpstream(EchoUpstream):
 
 
 class _OnePiece:
-    def __init__(self, answer: UpstreamAnswer, data: bytes) -> None:
+    def __init__(self, answer: UpstreamResponse, data: bytes) -> None:
         self._data = [data]
         self.status, self.headers = answer.status, answer.headers
         self.close = answer.close

@@ -11,7 +11,7 @@ import pytest
 
 from antiphon.core.plan.plan import Outbound
 from antiphon.engine.runtime import Runtime, WorkerThread
-from antiphon.engine.upstream import UpstreamAnswer
+from antiphon.engine.upstream import UpstreamResponse
 from antiphon.providers.registry import Provider
 from antiphon.server.application import Application
 from antiphon.server.gateway import GatewayProcess
@@ -189,7 +189,7 @@ async def test_no_thread_to_be_had_is_a_503_and_says_which_limit_to_raise(path: 
 
 async def test_no_thread_to_be_had_during_a_run_is_a_503() -> None:
     class NoResolver(GatedUpstream):
-        async def open(self, provider: Provider, outbound: Outbound, key: str) -> UpstreamAnswer:
+        async def open(self, provider: Provider, outbound: Outbound, key: str) -> UpstreamResponse:
             raise RuntimeError("can't start new thread")
 
     async with open_application() as opened:

@@ -1,4 +1,4 @@
-"""The answer of `POST /v1/responses/compact`: the messages of the user, and a compaction item."""
+"""The response of `POST /v1/responses/compact`: the messages of the user, and a compaction item."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def compacted_response(
     response: Response,
     new_id: Callable[[str], str],
 ) -> Document:
-    """Build the answer. Its `output` is accepted as the `input` of a new thread, as it is."""
+    """Build the response. Its `output` is accepted as the `input` of a new thread, as it is."""
     messages = [_message(item, new_id) for item in items if _is_user_message(item)]
     return {
         "id": response.id,

@@ -1,4 +1,4 @@
-"""Filters for compactions: an answer that is a summary, and a context that was compacted before.
+"""Filters for compactions: a response that is a summary, and a context that was compacted before.
 
 A turn that compacts gives exactly one item: a compaction, and nothing beside it.
 """
@@ -35,7 +35,7 @@ _COMPACTING = "response.compaction.compacting"
 
 
 class SummaryFilter(DeltaFilter):
-    """Turns the answer to the request for a summary into a compaction item.
+    """Turns the response to the request for a summary into a compaction item.
 
     The filter before it has checked the format and, if necessary, has asked once more."""
 
@@ -62,7 +62,7 @@ class SummaryFilter(DeltaFilter):
 
 
 class CompactedContextFilter(DeltaFilter):
-    """Puts the compaction that was made for this answer before its first output."""
+    """Puts the compaction that was made for this response before its first output."""
 
     def __init__(self, state: Mapping[str, Any]) -> None:
         item = {"type": COMPACTION, "encrypted_content": ""}

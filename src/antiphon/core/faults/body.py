@@ -1,7 +1,7 @@
 """Error bodies: the codes, texts, status and retry delay in a provider's error, in any shape.
 
 This module only reads; `core.faults.classify` decides. A body is searched along the few keys under
-which vendors put their errors, so that neither a prompt echoed in it nor an answer beside it is
+which vendors put their errors, so that neither a prompt echoed in it nor a response beside it is
 ever taken for the provider's error.
 """
 
@@ -137,7 +137,7 @@ class ErrorReading(Struct):
 
 
 def read_body(body: bytes) -> ErrorReading:
-    """Read the error in the body of an HTTP answer."""
+    """Read the error in the body of an HTTP response."""
     text = _decode_text(body)
     document = _parse_json(text)
     if isinstance(document, Mapping | list):

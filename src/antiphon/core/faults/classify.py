@@ -38,7 +38,7 @@ from antiphon.core.faults.vendor_codes import (
 def classify(
     status: int | None, headers: Mapping[str, str], body: bytes, *, now: float | None = None
 ) -> ProviderFault:
-    """The fault behind an HTTP answer. `now`, in Unix time, resolves a `Retry-After` date."""
+    """The fault behind an HTTP response. `now`, in Unix time, resolves a `Retry-After` date."""
     lower = {name.lower(): value for name, value in headers.items()}
     reading = read_body(body)
     reading.add_headers(lower)

@@ -116,7 +116,7 @@ def cooldown_s(fault: ProviderFault) -> float | None:
 
 
 def protocol_fault(message: str, code: str = FaultKind.INVALID_CHUNK) -> ProviderFault:
-    """The provider broke its own protocol, or its answer exceeds a limit."""
+    """The provider broke its own protocol, or its response exceeds a limit."""
     is_too_large = code == FaultKind.RESPONSE_TOO_LARGE
     kind = FaultKind.RESPONSE_TOO_LARGE if is_too_large else FaultKind.INVALID_CHUNK
     return fault_of_kind(kind, message, code)
@@ -146,7 +146,7 @@ def cancelled_fault() -> ProviderFault:
 
 
 def blocked_fault(code: str) -> ProviderFault:
-    """The provider withheld the answer; `code` is its own name for the reason."""
+    """The provider withheld the response; `code` is its own name for the reason."""
     return fault_of_kind(FaultKind.CONTENT_BLOCKED, code, code)
 
 

@@ -129,12 +129,12 @@ FAULT_KINDS: Mapping[str, FaultKindRow] = {
     _K.OVERLOADED: _Row(_T.provider_overloaded, True, _S.provider, "server_error", 503, 5.0),
     _K.SERVER_ERROR: _Row(_T.api_error, True, _S.provider, "server_error", 503, 5.0),
     _K.BAD_GATEWAY: _Row(_T.provider_overloaded, True, _S.provider, "server_error", 503, 5.0),
-    # Never followed: the request would carry the API key to whatever address the answer names.
+    # Never followed: the request would carry the API key to whatever address the response names.
     _K.REDIRECTED: _Row(_T.api_error, False, _S.provider, "invalid_prompt", 502),
     # The model wrote a call that its server could not parse; the next sample may be valid.
     _K.TOOL_USE_FAILED: _Row(_T.api_error, True, _S.model, "server_error", 502),
     _K.INVALID_CHUNK: _Row(_T.protocol, True, _S.provider, "server_error", 502),
-    # Never retried at the same provider: the next answer to the same request is as large.
+    # Never retried at the same provider: the next response to the same request is as large.
     _K.RESPONSE_TOO_LARGE: _Row(_T.protocol, False, _S.provider, "server_error", 502),
     _K.CANCELLED: _Row(_T.cancelled, False, _S.client, "server_error", 499),
     _K.INTERNAL: _Row(_T.api_error, False, _S.request, "server_error", 500),

@@ -16,7 +16,7 @@ from antiphon.errors import ConfigError
 
 GUARDS: Sequence[str] = ("think", "think_open", *CALL_FORMATS)
 """The names that the `guards` of a model may have: reasoning in tags (`think_open`: the prompt ends
-with the opening tag, so the answer begins inside the block), and the formats of tool calls."""
+with the opening tag, so the response begins inside the block), and the formats of tool calls."""
 
 
 def make_markup_filters(guards: Sequence[str]) -> list[DeltaFilter]:
@@ -39,13 +39,13 @@ def make_markup_filters(guards: Sequence[str]) -> list[DeltaFilter]:
     return filters
 
 
-def filter_whole_answer(
+def filter_whole_response(
     deltas: Iterable[Delta], markup_filters: Sequence[DeltaFilter]
 ) -> list[Delta]:
-    """Pass all deltas of a whole (not streamed) answer through the filters for leaked markup.
+    """Pass all deltas of a whole (not streamed) response through the filters for leaked markup.
 
-    Decoders put the calls of a whole answer before its text. Reasoning that is found in the text is
-    moved before the calls, because that is the order in which the model wrote them.
+    Decoders put the calls of a whole response before its text. Reasoning that is found in the text
+    is moved before the calls, because that is the order in which the model wrote them.
     """
     for each in markup_filters:
         deltas = [*pass_deltas(each, deltas), *each.close(final=True).deltas]

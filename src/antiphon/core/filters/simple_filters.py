@@ -20,8 +20,9 @@ from antiphon.core.deltas import (
     ToolRevision,
 )
 from antiphon.core.diagnostic import Code
-from antiphon.core.filters.filter import DeltaFilter, FinishReason, FollowUp, RoundEnd, RoundWish
+from antiphon.core.filters.filter import DeltaFilter, FollowUp, RoundEnd, RoundWish
 from antiphon.core.history.steps import MessageStep, TextPart
+from antiphon.core.stream.finish import map_finish_reason
 
 _REMINDER = "You have thought, but neither answered nor called a tool. Please answer now."
 _REMINDED = "The model sent only reasoning; the request was repeated with a reminder to answer."
@@ -47,7 +48,7 @@ class EmptyAnswerFilter(DeltaFilter):
         self._has_answer = False
         self._reminds = reminds
         self._reminded = False
-        self._finish = FinishReason()
+        self._finish_reason: str | None = None
 
     def feed(self, delta: Delta) -> list[Delta]:
         if not self._has_answer:  # after that, no delta changes anything
@@ -65,15 +66,16 @@ class EmptyAnswerFilter(DeltaFilter):
         elif isinstance(delta, (Text, Refusal)):
             self._has_answer = bool(delta.text)
         elif isinstance(delta, Finish):
-            self._finish.feed(delta)
+            self._finish_reason = delta.reason or self._finish_reason
 
     def close(self, *, final: bool) -> RoundEnd:
         is_empty = self._has_reasoning and not self._has_answer
-        is_complete = self._finish.is_complete
+        reason = self._finish_reason
         self._has_reasoning = self._has_answer = False
-        self._finish = FinishReason()
+        self._finish_reason = None
         if not is_empty:
             return RoundEnd()
+        is_complete = map_finish_reason(reason).status == "completed"
         if self._reminded or (is_complete and not self._reminds):
             self._note(Code.ANSWER_EMPTY, "output", _EMPTY)
         elif is_complete:

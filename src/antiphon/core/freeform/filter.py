@@ -2,7 +2,7 @@
 
 1. Input streams as it is written. From the first position where it breaks the grammar of its tool,
    it is held back, and its call stays open; everything else passes, in order.
-2. When the round is over, the model gets the errors, once in an answer. The next calls of the
+2. When the round is over, the model gets the errors, once in a response. The next calls of the
    same tools are the corrections: they go on under the index and the call id of the first attempts.
 3. Each call ends with one input. What was not corrected goes out as it was written, with a
    diagnostic. A call that was cut off ends as incomplete, without a correction.
@@ -45,7 +45,7 @@ _MESSAGES = {
 
 
 class FreeformInputFilter(DeltaFilter):
-    """The freeform calls of one answer, over all of its rounds.
+    """The freeform calls of one response, over all of its rounds.
 
     A call goes through these states: *partial* (its name is not complete), *open* (its input is
     being written), *ended*, and then either released or, if its input breaks the grammar,

@@ -42,8 +42,8 @@ ANY_MEDIA = MediaSupport()
 
 _WEB = ("https://", "http://")
 _CLIENT_MEMBERS = frozenset({"cache_control", "extra"})
-_TEXT_MEMBERS = frozenset({"type", "text"})
-_TEXT_TYPES = ("input_text", "output_text", "text")
+TEXT_MEMBERS = frozenset({"type", "text"})
+TEXT_TYPES = ("input_text", "output_text", "text")
 _MEDIA_KINDS: Mapping[type, str] = {ImagePart: "image", FilePart: "file", AudioPart: "audio"}
 
 
@@ -66,23 +66,6 @@ def strings(value: Any) -> list[str]:
 
 def json_text(value: Any) -> str:
     return msgspec.json.encode(value).decode()
-
-
-def read_plain_parts(content: Any) -> tuple[TextPart, ...]:
-    """Return content that is nothing but text; empty if it is more than that, or less."""
-    if type(content) is str:
-        return (TextPart(content),) if content else ()
-    if type(content) is not list:
-        return ()
-    parts: list[TextPart] = []
-    for value in content:
-        if type(value) is not dict or value.keys() != _TEXT_MEMBERS:
-            return ()
-        text = value["text"]
-        if value["type"] not in _TEXT_TYPES or type(text) is not str or not text:
-            return ()
-        parts.append(TextPart(text))
-    return tuple(parts)
 
 
 class ItemDiagnostics:
@@ -315,7 +298,7 @@ class ContentReader:
     def _read_whole_part(self, value: Any) -> Part | None:
         """Read a part with the members that only some client formats have. Nearly all parts are
         nothing but text, and are not compared with every other kind."""
-        if type(value) is dict and value.keys() == _TEXT_MEMBERS and value["type"] in _TEXT_TYPES:
+        if type(value) is dict and value.keys() == TEXT_MEMBERS and value["type"] in TEXT_TYPES:
             text = string(value["text"])
             return None if text is None else TextPart(text)
         part = self._read_part(value)

@@ -20,11 +20,12 @@ from antiphon.core.history.content import (
     ANY_MEDIA,
     NO_DESCRIPTIONS,
     NO_TEXTS,
+    TEXT_MEMBERS,
+    TEXT_TYPES,
     ContentReader,
     Item,
     mapping,
     mappings,
-    read_plain_parts,
     string,
 )
 from antiphon.core.history.media import MediaSupport
@@ -128,11 +129,28 @@ def read_plain_messages(items: Iterable[Item]) -> tuple[MessageStep, ...] | None
         role = item.get("role")
         if item.get("type") not in _MESSAGE_TYPES or role not in _PLAIN_ROLES:
             return None
-        parts = read_plain_parts(item.get("content"))
+        parts = _read_plain_parts(item.get("content"))
         if not parts or not item.keys() <= _PLAIN_MEMBERS:
             return None
         steps.append(MessageStep(role, parts))
     return tuple(steps)
+
+
+def _read_plain_parts(content: Any) -> tuple[TextPart, ...]:
+    """Return content that is nothing but text; empty if it is more than that, or less."""
+    if type(content) is str:
+        return (TextPart(content),) if content else ()
+    if type(content) is not list:
+        return ()
+    parts: list[TextPart] = []
+    for value in content:
+        if type(value) is not dict or value.keys() != TEXT_MEMBERS:
+            return ()
+        text = value["text"]
+        if value["type"] not in TEXT_TYPES or type(text) is not str or not text:
+            return ()
+        parts.append(TextPart(text))
+    return tuple(parts)
 
 
 def image_urls(items: Sequence[Item]) -> list[str]:

@@ -86,7 +86,7 @@ class FilePart(Struct, frozen=True, tag=True):
     context: str | None = None
     """What the model should know of the file, and not cite."""
     citations: bool | None = None
-    """Whether the answer is to cite the file."""
+    """Whether the response is to cite the file."""
     cache: CacheBreakpoint | None = None
     extra: Mapping[str, Any] | None = None
 

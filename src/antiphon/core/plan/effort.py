@@ -186,7 +186,7 @@ def _reason_not_to_think(
 def _fitting_budget(
     effort: str | None, limit: int | None, capabilities: Capabilities
 ) -> int | None:
-    """Limit a budget in tokens so that it leaves room for the answer; None if `effort` is not a
+    """Limit a budget in tokens so that it leaves room for the output; None if `effort` is not a
     number of tokens, or nothing limits it."""
     reserved = capabilities.min_thinking_budget
     if effort is None or not effort.isdecimal() or not reserved or limit is None:

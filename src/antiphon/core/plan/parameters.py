@@ -33,7 +33,7 @@ class Rule(StrEnum):
     """Sent to a provider that supports it; otherwise ignored with a diagnostic."""
     ECHO = "echo"
     """Sent to a provider that supports it; otherwise only repeated in the response. A label or a
-    hint: without it the answer is the same, so there is no diagnostic."""
+    hint: without it the response is the same, so there is no diagnostic."""
     REQUIRE = "require"
     """Sent to a provider that supports it; otherwise as `REJECT`."""
     REJECT = "reject"

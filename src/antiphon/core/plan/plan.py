@@ -29,7 +29,7 @@ them."""
 
 
 class CompactedContext(Struct, frozen=True):
-    """The compaction that was made before an answer: its state, and what it has cost."""
+    """The compaction that was made before a response: its state, and what it has cost."""
 
     state: Mapping[str, Any]
     usage: Usage | None = None
@@ -73,9 +73,9 @@ class Plan(Struct, frozen=True, kw_only=True):
     include: tuple[str, ...] = ()
     """Additional output that is requested of the provider."""
     summary_task: SummaryTask | None = None
-    """The answer is a summary of the history, for a compaction item."""
+    """The response is a summary of the history, for a compaction item."""
     compacted: CompactedContext | None = None
-    """The history was compacted for this answer."""
+    """The history was compacted for this response."""
     is_large: bool = False
     """Whether the request is encoded in small steps."""
     input_bytes: int | None = None

@@ -69,7 +69,7 @@ def truncate_history(plan: Plan, capabilities: Capabilities, notes: Notes) -> Pl
 
 
 def _reserved_output(plan: Plan, capabilities: Capabilities, window: int) -> int:
-    """Tokens of the window that are left to the answer."""
+    """Tokens of the window that are left to the output."""
     requested: int | None = plan.parameters.get("max_output_tokens")
     usual = min(capabilities.max_output_tokens or window // 4, window // 4)
     return min(requested or usual, window // 2)

@@ -1,4 +1,4 @@
-"""Compaction items of an answer: their content is sealed, so that only its client can use it."""
+"""Compaction items of a response: their content is sealed, so that only its client can use it."""
 
 from __future__ import annotations
 

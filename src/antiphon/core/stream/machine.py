@@ -102,6 +102,8 @@ class ResponseMachine:
         self._calls_by_id: dict[str, CallBlock] = {}
         self._raw_items: dict[int, RawBlock] = {}
         self._usage_counter = UsageCounter(earlier_usage)
+        self.has_usage = earlier_usage is not None
+        """Whether token counts are known."""
         self._round_start = 0
         self._annotations: list[Annotation] = []
         self._pending_states: list[ReasoningState] = []
@@ -116,23 +118,16 @@ class ResponseMachine:
 
     def _output_fields(self) -> dict[str, Any]:
         """The fields of the response that its output decides."""
-        total = self._usage_counter.total
         output = self._sequencer.output
-        return {
-            "output": output,
-            "output_text": join_output_text(output),
-            "usage": None if total is None else wire_usage(total),
-        }
+        output_text = join_output_text(output)
+        total = self._usage_counter.total
+        usage = None if total is None else wire_usage(total)
+        return {"output": output, "output_text": output_text, "usage": usage}
 
     @property
     def output(self) -> tuple[Item, ...]:
         """Every announced item; the open one as far as it has come."""
         return self._sequencer.output
-
-    @property
-    def has_usage(self) -> bool:
-        """Whether token counts are known."""
-        return self._usage_counter.total is not None
 
     @property
     def model(self) -> str:
@@ -203,8 +198,7 @@ class ResponseMachine:
         """Complete a response that has just started with a text that is all of it, and that has
         ended well: the events are those of `text`, `usage`, `defer_finish` and `finish`, which
         would ask what else is open."""
-        self._expect_output("text")
-        self._usage_counter.feed(usage)
+        self.usage(usage)
         self.pending_finish = finish
         block = TextBlock(self._new_id(TextBlock.prefix))
         block.append(text.text, text.logprobs)
@@ -214,7 +208,7 @@ class ResponseMachine:
     def complete_answer(self) -> list[Event]:
         """Add a message without text if there is nothing but reasoning."""
         self._expect_output("message")
-        if self._sequencer.has_answer:
+        if not self._sequencer.has_only_reasoning:
             return []
         return self._add_block(TextBlock(self._new_id(TextBlock.prefix)))
 
@@ -366,6 +360,7 @@ class ResponseMachine:
         """Update the token counts, without an event; missing counts keep their earlier values."""
         self._expect_output("usage")
         self._usage_counter.feed(usage)
+        self.has_usage = True
         return []
 
     def service_tier(self, tier: str) -> list[Event]:
@@ -468,7 +463,7 @@ class ResponseMachine:
         status: str = "incomplete" if ending is CANCELLED else ending.status
         reason = ending.incomplete_reason
         code = ending.error_code
-        if self._usage_counter.total is None:
+        if not self.has_usage:
             self._usage_counter.feed(Usage())  # zeros: the provider sent no counts
         self._response = msgspec.structs.replace(
             self._response,

@@ -54,11 +54,11 @@ class OutputSequencer:
         return [*self._items[since:], *complete]
 
     @property
-    def has_answer(self) -> bool:
-        """Whether there is an item other than reasoning, finished or open."""
+    def has_only_reasoning(self) -> bool:
+        """Whether no item is anything else, finished or open; also if there is none."""
         is_reasoning = [isinstance(item, ReasoningItem) for item in self._items]
         is_reasoning += [isinstance(block, ReasoningBlock) for block in self.open_blocks]
-        return not all(is_reasoning)
+        return all(is_reasoning)
 
     @property
     def finished_count(self) -> int:

@@ -23,7 +23,7 @@ class Framer(Protocol):
 
 
 class StreamDecoder(Protocol):
-    """Incremental decoding of one streamed answer: frames in, deltas out."""
+    """Incremental decoding of one streamed response: frames in, deltas out."""
 
     ended: bool
     """The provider has marked the end of the stream; nothing more will come."""

@@ -85,10 +85,10 @@ _BYTES_PER_TOKEN = 4  # of text in Latin letters; exact enough to see how full a
 def estimate_usage(input_bytes: int, output: Sequence[Item]) -> Usage:
     """Estimate the token counts by the length of the texts, for a provider that sends none."""
     reasoning = sum(map(_text_bytes, _reasoning_texts(output)))
-    answer = sum(map(_text_bytes, _answer_texts(output)))
+    output_bytes = sum(map(_text_bytes, _output_texts(output)))
     return Usage(
         input_tokens=estimate_tokens(input_bytes),
-        output_tokens=estimate_tokens(reasoning + answer),
+        output_tokens=estimate_tokens(reasoning + output_bytes),
         reasoning_tokens=estimate_tokens(reasoning),
         estimated=True,
     )
@@ -97,7 +97,7 @@ def estimate_usage(input_bytes: int, output: Sequence[Item]) -> Usage:
 def estimate_unfinished(
     input_bytes: int, output: Sequence[Item], reported: ResponseUsage | None
 ) -> ResponseUsage:
-    """Estimate the usage of an answer that was cut; `reported` is what was known before its end."""
+    """Estimate the usage of a response that was cut; `reported` was known before its end."""
     estimate = estimate_usage(input_bytes, output)
     if reported is None:
         return wire_usage(estimate)
@@ -140,8 +140,8 @@ def _reasoning_texts(output: Sequence[Item]) -> Iterator[str]:
             yield from (part.text for part in parts)
 
 
-def _answer_texts(output: Sequence[Item]) -> Iterator[str]:
-    """What the model has written as its answer: messages, and the names and input of calls."""
+def _output_texts(output: Sequence[Item]) -> Iterator[str]:
+    """What the model has written beside its reasoning: messages, and names and input of calls."""
     for item in output:
         match item:
             case Message(content=parts):

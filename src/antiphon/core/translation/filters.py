@@ -37,8 +37,8 @@ def make_filters(
 ) -> list[DeltaFilter]:
     """Make the filters that a request needs.
 
-    Filters that may want a further round come before those that need to know whether the answer is
-    complete.
+    Filters that may want a further round come before those that need to know whether the response
+    is complete.
     """
     if plan.mcp is not None and plan.mcp.needs_opening:
         return [McpOpening(plan.mcp, new_id)]
@@ -89,8 +89,8 @@ class FilterChain:
         """The diagnostics of the filters are added to `diagnostics`."""
         self._filters = list(filters)
         self._diagnostics = diagnostics
-        self._wishes: dict[int, Wish] = {}
-        """By the position of the filter."""
+        self.wishes: dict[int, Wish] = {}
+        """What filters want before the response may end, by the position of the filter."""
 
     # Before the first request
 
@@ -108,10 +108,10 @@ class FilterChain:
     def close(self) -> list[Delta]:
         """End a round: every filter releases what it holds back, or wants something."""
         deltas: list[Delta] = []
-        self._wishes.clear()
+        self.wishes.clear()
         for position, each in enumerate(self._filters):
             passed = _feed_all(each, deltas)
-            end = each.close(final=not self._wishes)
+            end = each.close(final=not self.wishes)
             deltas = [*passed, *end.deltas]
             self._keep(position, end.wish)
         self._take_diagnostics()
@@ -120,7 +120,7 @@ class FilterChain:
     def close_for_good(self) -> list[Delta]:
         """End a round after which no further one is possible: filters that want one give up."""
         deltas: list[Delta] = []
-        self._wishes.clear()
+        self.wishes.clear()
         for each in self._filters:
             passed = _feed_all(each, deltas)
             end = each.close(final=True)
@@ -132,7 +132,7 @@ class FilterChain:
     def give_up(self) -> list[Delta]:
         """Do without the further round: filters release what they hold back for it."""
         deltas: list[Delta] = []
-        self._wishes.clear()
+        self.wishes.clear()
         for each in self._filters:
             deltas = [*_feed_all(each, deltas), *each.give_up()]
         self._take_diagnostics()
@@ -140,33 +140,27 @@ class FilterChain:
 
     def _keep(self, position: int, wish: Wish | None) -> None:
         if wish is None:
-            self._wishes.pop(position, None)
+            self.wishes.pop(position, None)
         else:
-            self._wishes[position] = wish
+            self.wishes[position] = wish
 
     def _take_diagnostics(self) -> None:
         for each in self._filters:
-            self._diagnostics += each.take_diagnostics()
+            if each.diagnostics:
+                self._diagnostics += each.take_diagnostics()
 
     # Between rounds
 
     @property
-    def wants_more(self) -> bool:
-        """Whether the response cannot end yet."""
-        return bool(self._wishes)
-
-    @property
     def calls(self) -> tuple[GatewayCall, ...]:
         """Calls that the gateway has to make before the further round, in order."""
-        wishes = self._wishes.values()
+        wishes = self.wishes.values()
         return tuple(call for wish in wishes if isinstance(wish, CallWish) for call in wish.calls)
 
     def settle_call(self, outcome: object) -> Sequence[Delta]:
         """Take the outcome of the first call."""
         position, wish = next(
-            (position, wish)
-            for position, wish in self._wishes.items()
-            if isinstance(wish, CallWish)
+            (position, wish) for position, wish in self.wishes.items() if isinstance(wish, CallWish)
         )
         end = wish.settle(outcome)
         self._keep(position, end.wish)
@@ -187,7 +181,7 @@ class FilterChain:
         return any(wish.is_required for wish in self._round_wishes())
 
     def _round_wishes(self) -> Iterable[RoundWish]:
-        return (wish for wish in self._wishes.values() if isinstance(wish, RoundWish))
+        return (wish for wish in self.wishes.values() if isinstance(wish, RoundWish))
 
 
 def _feed_all(each: DeltaFilter, deltas: Sequence[Delta]) -> list[Delta]:

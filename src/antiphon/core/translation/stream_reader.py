@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import cached_property
 
 from antiphon.core.deltas import Delta
-from antiphon.core.filters.markup import filter_whole_answer, make_markup_filters, pass_deltas
+from antiphon.core.filters.markup import filter_whole_response, make_markup_filters, pass_deltas
 from antiphon.core.stream.source import Framer, Source, StreamDecoder
 from antiphon.framing.limits import ResponseLimits
 from antiphon.framing.sse import Frame
@@ -70,4 +70,4 @@ class StreamReader:
 
     def filter_whole(self, decoded: list[Delta]) -> list[Delta]:
         """Take leaked markup out of the deltas of a body that is not streamed."""
-        return filter_whole_answer(decoded, self._markup_filters)
+        return filter_whole_response(decoded, self._markup_filters)

@@ -33,7 +33,6 @@ from antiphon.core.events import Event
 from antiphon.core.faults.fault import ProviderFault, blocked_fault, internal_fault, protocol_fault
 from antiphon.core.filters.filter import BYPASS, DeltaFilter
 from antiphon.core.filters.simple_filters import EmptyAnswerFilter
-from antiphon.core.items import ReasoningItem
 from antiphon.core.plan.measure_input import measure_input
 from antiphon.core.plan.plan import Plan
 from antiphon.core.response import Response
@@ -261,9 +260,10 @@ class Translation:
     def _end_round(self, events: list[Event], *, is_whole: bool = False) -> None:
         machine = self.machine
         if not is_whole and self.next is READING and not machine.has_ended:
-            last = self._reader.decoder.close()
+            reader = self._reader
+            last: Sequence[Delta] = reader.decoder.close()
             self.path.count(last)
-            self._take(self._reader.finish(last), events)
+            self._take(reader.finish(last) if reader.has_markup else last, events)
         self.path.follow(None)
         if machine.has_ended or self.next is not READING:
             return
@@ -274,7 +274,8 @@ class Translation:
             self.next = structs.replace(self._round, fault=fault)
             return
         # A response that was cut off or failed has no further round.
-        may_continue = self.rounds < _MAX_ROUNDS and _is_complete(machine)
+        ended_well = map_finish_reason(_finish_reason(machine)).status == "completed"
+        may_continue = self.rounds < _MAX_ROUNDS and ended_well
         held_back = self._chain.close() if may_continue else self._chain.close_for_good()
         self.path.feed_machine(held_back, events)
         if not machine.has_ended:
@@ -283,7 +284,7 @@ class Translation:
     def _conclude(self, events: list[Event]) -> None:
         """End the response, or say what has to be done before."""
         chain = self._chain
-        if not chain.wants_more:
+        if not chain.wishes:
             self._end(events)
             return
         events += self.machine.end_round()
@@ -299,18 +300,17 @@ class Translation:
 
     def _end(self, events: list[Event], reason: str | None = None) -> None:
         machine = self.machine
-        output = machine.output
-        last = output[-1] if output else None
-        if (last is None or isinstance(last, ReasoningItem)) and _is_complete(machine, reason):
+        outcome = map_finish_reason(reason or _finish_reason(machine))
+        if outcome.status == "completed":
             events += machine.complete_answer()
         if self._plans and not machine.has_usage:  # the provider sent no token counts
             input_bytes = sum(map(measure_input, self._plans.values()))
-            machine.usage(estimate_usage(input_bytes, output))
+            machine.usage(estimate_usage(input_bytes, machine.output))
             machine.diagnostics.append(usage_estimated(machine.model))
-        if last is None and is_blocked(self):
+        if outcome is FILTERED and is_blocked(self):
             events += machine.fail(blocked_fault(_finish_reason(machine) or ""))
         else:
-            events += machine.finish(reason)
+            events += machine.finish(outcome)
 
     # Between rounds
 
@@ -369,11 +369,6 @@ def is_blocked(translation: Translation) -> bool:
 
 def _finish_reason(machine: ResponseMachine) -> str | None:
     return None if machine.pending_finish is None else machine.pending_finish.reason
-
-
-def _is_complete(machine: ResponseMachine, reason: str | None = None) -> bool:
-    """Whether a response ended well, by `reason` or the provider's finish reason."""
-    return map_finish_reason(reason or _finish_reason(machine)).status == "completed"
 
 
 class DeltaPath:

@@ -108,7 +108,7 @@ _IMPLIED_BLOCKS: Mapping[str, Raw] = {
 
 
 class AnthropicDecoder:
-    """Decoder of one streamed answer."""
+    """Decoder of one streamed response."""
 
     def __init__(self, *, keeps_blocks: bool = False) -> None:
         """`keeps_blocks`: for a client of the same format."""
@@ -176,7 +176,7 @@ class AnthropicDecoder:
     def _ping(self, event: _Event) -> list[Delta]:
         return []
 
-    # Also used to decode whole answers
+    # Also used to decode whole responses
 
     def open_block(self, index: int, raw: Raw) -> list[Delta]:
         """Open a block; one that is still open at this index is closed first."""
@@ -280,7 +280,7 @@ _EVENTS: Mapping[str, Callable[[AnthropicDecoder, _Event], list[Delta]]] = {
 
 
 def decode(body: bytes, *, keeps_blocks: bool = False) -> list[Delta]:
-    """Decode a whole answer, its items in the order of its blocks."""
+    """Decode a whole response, its items in the order of its blocks."""
     try:
         message, body = decode_repaired(_decode_message, body)
     except UNREADABLE:

@@ -20,7 +20,7 @@ _COUNTED = frozenset(
 
 
 class AnthropicDialect(DialectDefaults):
-    """Anthropic Messages: SSE frames with a `type`, an answer of content blocks."""
+    """Anthropic Messages: SSE frames with a `type`, a response of content blocks."""
 
     parameter_fields = ParameterFields(
         essential=frozenset("model messages system stream tools tool_choice mcp_servers".split())

@@ -80,7 +80,7 @@ def resumes_without_reasoning(messages: Sequence[Document]) -> bool:
 
 
 def _continues_turn(message: Document) -> bool:
-    """Whether a message is an answer, or holds nothing but results of its calls."""
+    """Whether a message is a response, or holds nothing but results of its calls."""
     return message["role"] == "assistant" or all(map(_is_result, message["content"]))
 
 

@@ -47,14 +47,14 @@ _SUPPORTED_VALUES: Mapping[str, Sequence[Any]] = {
     "minItems": [0, 1],
 }
 _SCHEMAS_BY_NAME = frozenset({"properties", "$defs", "definitions"})
-# `additionalProperties` is always set to false; the others say nothing about the answer.
+# `additionalProperties` is always set to false; the others say nothing about the response.
 _DROPPED = frozenset({"additionalProperties", "$schema", "$id"})
 
 
 def output_schema(schema: Any) -> Any:
-    """The schema of an answer without the keywords that the API refuses.
+    """The schema of a response without the keywords that the API refuses.
 
-    Those are appended to the description as JSON. The answer is validated against the full schema
+    Those are appended to the description as JSON. The response is validated against the full schema
     anyway.
     """
     if not isinstance(schema, Mapping):

@@ -50,7 +50,7 @@ _IMPLIED_BLOCKS: Mapping[str, type[TextBlock] | type[ReasoningBlock]] = {
 
 
 class BedrockDecoder:
-    """Decoder of one streamed answer."""
+    """Decoder of one streamed response."""
 
     def __init__(self) -> None:
         self._blocks = ContentBlocks(annotate)
@@ -77,12 +77,12 @@ class BedrockDecoder:
         return []
 
     def _report_unreadable(self, message: str, data: bytes) -> list[Delta]:
-        """After the stop reason the answer is complete: a broken frame is no longer a failure."""
+        """After the stop reason the response is complete: a broken frame is no longer a failure."""
         if self._finished:
             return [Extra("unreadable_frame", len(data))]
         return [Failure(protocol_fault(message))]
 
-    # Events; whole answers are decoded through them, too
+    # Events; whole responses are decoded through them, too
 
     def handle_event(self, name: str, document: Document) -> list[Delta]:
         handle = _EVENTS.get(name)
@@ -178,9 +178,9 @@ def _extra(document: Document, name: str) -> list[Delta]:
     return [Extra(name, document[name])] if document.get(name) else []
 
 
-# Whole answers: each block becomes the events that would have streamed it.
+# Whole responses: each block becomes the events that would have streamed it.
 
-# Members are `Any`: an unexpected type in one of them must not fail the whole answer.
+# Members are `Any`: an unexpected type in one of them must not fail the whole response.
 
 
 class _Message(Struct):
@@ -191,7 +191,7 @@ class _Output(Struct):
     message: _Message | None = None
 
 
-class _Answer(Struct):
+class _Response(Struct):
     output: _Output | None = None
     stopReason: Any = None
     usage: Any = None
@@ -207,21 +207,21 @@ class _ToolUseBlock(Struct):
     toolUse: _ToolUse
 
 
-_decode_answer = msgspec.json.Decoder(_Answer).decode
+_decode_response = msgspec.json.Decoder(_Response).decode
 _decode_tool_use_block = msgspec.json.Decoder(_ToolUseBlock).decode
 
 
 def decode(body: bytes) -> list[Delta]:
-    """Decode a whole answer, its items in the order of its blocks."""
+    """Decode a whole response, its items in the order of its blocks."""
     try:
         document, body = decode_repaired(_decode_object, body)
-        answer = _decode_answer(body)
+        response = _decode_response(body)
     except UNREADABLE:
         return [fail_unreadable(body)]
-    if answer.output is None:
+    if response.output is None:
         fault = classify_document(document)
         return decode_invoked(body, document) if fault is None else [Failure(fault)]
-    return _decode_message(answer.output.message or _Message(), document)
+    return _decode_message(response.output.message or _Message(), document)
 
 
 def _decode_message(message: _Message, document: Document) -> list[Delta]:

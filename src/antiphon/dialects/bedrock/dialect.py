@@ -19,7 +19,7 @@ _COUNTED = frozenset({"messages", "system", "toolConfig", "additionalModelReques
 
 
 class BedrockDialect(DialectDefaults):
-    """Converse: Amazon's binary event stream, an answer of content blocks."""
+    """Converse: Amazon's binary event stream, a response of content blocks."""
 
     parameter_fields = ParameterFields(
         essential=frozenset({"messages", "system", "toolConfig"}), groups=("inferenceConfig",)

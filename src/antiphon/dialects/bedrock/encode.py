@@ -134,7 +134,7 @@ def _inference_config(plan: Plan, quirks: BedrockQuirks, thinking: Document) -> 
 def _default_max_tokens(quirks: BedrockQuirks, thinking: Document) -> int | None:
     match thinking:
         case {"thinking": {"budget_tokens": int(budget)}}:
-            return budget + quirks.answer_tokens
+            return budget + quirks.output_tokens
     return None
 
 

@@ -1,4 +1,4 @@
-"""Answers of Bedrock's InvokeModel, in the invoked model's own format.
+"""Responses of Bedrock's InvokeModel, in the invoked model's own format.
 
 The gateway itself always uses Converse; older recordings do not. Messages and Chat Completions go
 to those dialects' decoders, plain text completions are read by a table of formats.
@@ -89,7 +89,7 @@ def _create_decoder(document: Document) -> AnthropicDecoder | ChatDecoder | None
 
 
 def decode_invoked(data: bytes, document: Document) -> list[Delta]:
-    """Decode a whole answer; one of an unknown format is a failure."""
+    """Decode a whole response; one of an unknown format is a failure."""
     if "choices" in document:
         return chat.decode(data)
     if document.get("type") == "message":

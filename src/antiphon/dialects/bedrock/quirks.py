@@ -18,8 +18,8 @@ class BedrockQuirks(Struct, frozen=True, kw_only=True):
     thinking: Literal["budget", "adaptive", "config", "effort", "none"] = "none"
     """Form of the effort in `additionalModelRequestFields`: a number of tokens, Anthropic's or
     Amazon's level, a plain `reasoning_effort`, or none."""
-    answer_tokens: int = 8_192
-    """Tokens for the answer beside a thinking budget, where the client sets no limit: Converse's
+    output_tokens: int = 8_192
+    """Tokens for the output beside a thinking budget, where the client sets no limit: Converse's
     own default limit may be lower than the budget, which it then refuses."""
     display: Literal["summarized", "omitted"] | None = None
     """Whether adaptive reasoning is shown; None leaves it to the model."""

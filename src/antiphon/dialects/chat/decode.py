@@ -160,7 +160,7 @@ _EMPTY_MESSAGE = _Message()
 
 
 class ChatDecoder:
-    """Decoder of one streamed answer."""
+    """Decoder of one streamed response."""
 
     def __init__(self, *, implied_finish: str | None = None) -> None:
         """`implied_finish`: the finish reason of providers that send `[DONE]` without one."""
@@ -308,7 +308,7 @@ class ChatDecoder:
 
 
 def _start(chunk: _Chunk) -> Start:
-    """Who answers, as far as a chunk says so."""
+    """Who responds, as far as a chunk says so."""
     model = chunk.model if isinstance(chunk.model, str) else None
     response_id = chunk.id if isinstance(chunk.id, str) else None
     return Start(model or None, response_id or None)
@@ -322,7 +322,7 @@ def _is_piece(delta: Delta) -> bool:
 
 
 def decode(body: bytes) -> list[Delta]:
-    """Decode a whole answer, its items in the order reasoning, tool calls, message."""
+    """Decode a whole response, its items in the order reasoning, tool calls, message."""
     try:
         return _decode_whole(*decode_repaired(_decode_chunk, body))
     except UNREADABLE:

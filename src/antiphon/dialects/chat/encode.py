@@ -93,7 +93,7 @@ def _parameters(plan: Plan, quirks: ChatQuirks) -> Document:
     """The supported parameters under their Chat names; those without one keep their own."""
     fields: Mapping[str, str | None] = {
         "max_output_tokens": quirks.max_tokens_field,
-        "prefill": None,  # the last message is the begin of the answer; `patch` may mark it
+        "prefill": None,  # the last message is the begin of the response; `patch` may mark it
         "safety_identifier": quirks.user_field,
         "seed": quirks.seed_field,
         "user": quirks.user_field,  # deprecated; sorted after `safety_identifier`, which wins

@@ -50,7 +50,7 @@ class ChatQuirks(Struct, frozen=True, kw_only=True):
     plain_dialogue: bool = False
     """The provider supports neither tools nor consecutive messages of one role."""
     only_streams: bool = False
-    """Whole answers are refused or truncated: a stream is read to its end instead."""
+    """Whole responses are refused or truncated: a stream is read to its end instead."""
     stream_usage: bool = True
     """False: `stream_options.include_usage` is refused, or usage is always sent."""
     patch: Callable[[Document, Plan], Document] | None = None

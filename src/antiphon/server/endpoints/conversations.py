@@ -99,7 +99,7 @@ async def retrieve_item(exchange: Exchange) -> HTTPResponse:
 
 
 async def delete_item(exchange: Exchange) -> HTTPResponse:
-    """Delete an item; the answer is the conversation."""
+    """Delete an item; the response is the conversation."""
     id, client = _ids(exchange)
     conversation = await _store(exchange).delete_item(id, exchange.ids["item_id"], client=client)
     if conversation is None:

@@ -35,7 +35,7 @@ SECURITY_HEADERS: Mapping[str, str] = {
 
 
 def add_security_headers(response: HTTPResponse) -> None:
-    """Add the headers of everything below `/ui`, whatever the answer is."""
+    """Add the headers of everything below `/ui`, whatever the response is."""
     for name, value in SECURITY_HEADERS.items():
         response.headers.setdefault(name, value)
 

@@ -46,7 +46,7 @@ def error_frame(problem: Problem, request_id: str, stream_id: str | None = None)
 
 
 def steer_failed_frame(steer: SteerFrame, stream_id: str | None) -> bytes:
-    """The answer to `response.steer`, with the input as it was sent."""
+    """The response to `response.steer`, with the input as it was sent."""
     error = _steering_error(steer)
     frame: dict[str, Any] = {
         "type": "response.steer.failed",
@@ -60,7 +60,7 @@ def steer_failed_frame(steer: SteerFrame, stream_id: str | None) -> bytes:
 
 
 def _steering_error(steer: SteerFrame) -> InvalidRequest:
-    """Why input is refused: no provider can change an answer that it has begun."""
+    """Why input is refused: no provider can change a response that it has begun."""
     if not isinstance(steer.response_id, str) or not steer.input:
         return InvalidRequest(
             "`response.steer` requires `previous_response_id` and `input`.", code="invalid_input"

@@ -17,7 +17,7 @@ from antiphon.core.deltas import (
     ToolCall,
     Usage,
 )
-from antiphon.core.filters.markup import GUARDS, filter_whole_answer, make_markup_filters
+from antiphon.core.filters.markup import GUARDS, filter_whole_response, make_markup_filters
 from antiphon.errors import ConfigError
 from tests.support.dialect_samples.leaked_markup import stream
 
@@ -42,12 +42,12 @@ def test_an_unknown_name_is_a_configuration_error() -> None:
 def test_filters_are_fresh_for_every_answer() -> None:
     for _ in range(2):
         filters = make_markup_filters(["think"])
-        assert filter_whole_answer([Text("<think>a")], filters) == [Reasoning("a")]
+        assert filter_whole_response([Text("<think>a")], filters) == [Reasoning("a")]
 
 
 def test_without_filters_nothing_changes() -> None:
     deltas: list[Delta] = [Text("<think>a</think>"), ToolCall(0), Reasoning("b")]
-    assert filter_whole_answer(deltas, []) == deltas
+    assert filter_whole_response(deltas, []) == deltas
 
 
 def test_a_call_inside_of_reasoning_is_not_a_call() -> None:
@@ -75,7 +75,7 @@ def test_reasoning_in_the_text_of_a_whole_answer_goes_before_its_calls() -> None
         Text("<think>b</think>\n\nc"),
         Finish("stop"),
     ]
-    assert filter_whole_answer(deltas, make_markup_filters(["think"])) == [
+    assert filter_whole_response(deltas, make_markup_filters(["think"])) == [
         *deltas[:2],
         Reasoning("b"),
         Reasoning("\n\n"),
@@ -87,4 +87,7 @@ def test_reasoning_in_the_text_of_a_whole_answer_goes_before_its_calls() -> None
 
 def test_token_counts_of_a_whole_answer_do_not_end_held_back_text() -> None:
     deltas: list[Delta] = [Text("<thi"), Usage(1), Text("nk>a")]
-    assert filter_whole_answer(deltas, make_markup_filters(["think"])) == [Usage(1), Reasoning("a")]
+    assert filter_whole_response(deltas, make_markup_filters(["think"])) == [
+        Usage(1),
+        Reasoning("a"),
+    ]

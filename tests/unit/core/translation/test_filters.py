@@ -95,7 +95,7 @@ def test_only_the_first_filter_that_wants_a_round_is_closed_as_final() -> None:
     first.feed(Text("a"))
     assert chain.close() == []
     assert (first.finals, second.finals) == ([True], [False])
-    assert chain.wants_more
+    assert chain.wishes
 
 
 def test_filters_that_get_no_further_round_give_up() -> None:
@@ -103,7 +103,7 @@ def test_filters_that_get_no_further_round_give_up() -> None:
     chain = FilterChain([held, Mapped(str.upper)], [])
     held.feed(Text("a"))
     assert chain.close_for_good() == [Text("A")]
-    assert not chain.wants_more
+    assert not chain.wishes
 
 
 def test_giving_up_releases_what_earlier_rounds_held_back() -> None:
@@ -125,7 +125,7 @@ def test_a_round_is_required_if_one_of_the_filters_that_want_it_requires_it() ->
         chain.close()
         assert chain.requires_round is required
         chain.give_up()
-        assert not chain.wants_more
+        assert not chain.wishes
         assert not chain.requires_round
 
 
@@ -136,9 +136,9 @@ def test_searches_are_settled_in_order() -> None:
     assert chain.settle_call(SearchOutcome()) == [Text("call_0")]
     assert chain.settle_call(SearchOutcome()) == [Text("call_1")]
     assert [call.call_id for call in chain.calls] == ["call_0"]
-    assert chain.wants_more
+    assert chain.wishes
     assert chain.settle_call(SearchOutcome()) == [Text("call_0")]
-    assert (chain.calls, chain.wants_more) == ((), False)
+    assert (chain.calls, chain.wishes) == ((), {})
 
 
 class Reporting(DeltaFilter):

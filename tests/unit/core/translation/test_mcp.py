@@ -144,7 +144,7 @@ def test_a_response_fails_if_no_model_can_be_asked() -> None:
 def test_other_filters_want_nothing_before_the_first_request() -> None:
     chain = FilterChain(make_filters(plan(OFFERED), OTHER, counting_ids()), [])
     assert chain.open() == []
-    assert not chain.wants_more
+    assert not chain.wishes
 
 
 def test_a_call_stays_open_while_it_is_made() -> None:

@@ -1,8 +1,8 @@
 """Filter for tool calls that a server left in the text, as the markup that the model wrote.
 
 1. A block that is a call in one of the given formats is removed from the text, and the call is sent
-   when the answer ends: only then is it certain which calls the server has sent itself. A call that
-   the server sent as well is sent once, because a client would run it twice.
+   when the response ends: only then is it certain which calls the server has sent itself. A call
+   that the server sent as well is sent once, because a client would run it twice.
 2. A block that is anything else is text, unchanged; so is one that is cut off, by the end of the
    answer or by another delta. Nothing is repaired: a client must run what was written.
 3. Text is held back only from the opening mark on, and only while it matches a format. Where it no
