@@ -100,7 +100,8 @@ class Run:
         self.limit_headers: Mapping[str, str] = {}
         """Headers about the limits of the client, for its response."""
         self._services = services
-        self._admit = admit or services.accounting.admit
+        limiter = services.accounting.limiter
+        self._admit = admit or (None if limiter is None else limiter.admit)
         self._held = Releases()
         """Releases what the run has acquired, and what it was given to hold."""
         self._trace = services.new_trace(prepared)
@@ -140,7 +141,8 @@ class Run:
             held.append(partial(self._services.active.discard, self))
             self._services.active.add(self)
             self._trace.start_clock()
-            self.limit_headers = await self._admit(caller.client, caller.request_id)
+            if self._admit is not None:
+                self.limit_headers = await self._admit(caller.client, caller.request_id)
             held.append(self._trace.abort)
             self._trace.begin(self.prepared.skipped, software=caller.profile.software)
             self._attempts.acquire(held)
@@ -452,7 +454,7 @@ def fault_without_output(
     """Return why a round failed, if it failed without output that a client could use."""
     if translation.rounds:  # what earlier rounds brought stays
         return translation.next.fault if isinstance(translation.next, Round) else None
-    ending = terminal(events)
+    ending = events[-1] if events else None
     if not isinstance(ending, Failed) or not all(map(_is_blank, ending.response.output)):
         return None
     message = f"{provider} closed the stream without any output."

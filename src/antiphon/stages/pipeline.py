@@ -111,6 +111,8 @@ class Pipeline:
         self._stages = list(stages)
         self.feeding = [stage for stage in stages if type(stage).feed is not Stage.feed]
         """Stages that override `feed`."""
+        self._closing = [stage for stage in stages if type(stage).close is not Stage.close]
+        """Stages that override `close`."""
         self.is_staged = bool(self.feeding)
         """Whether stages see every batch, and not only the one with the terminal event."""
         self.fault: ProviderFault | None = None
@@ -147,6 +149,8 @@ class Pipeline:
 
     def _remove(self, stage: Stage, error: Exception) -> ProviderFault:
         self._stages.remove(stage)
+        if stage in self._closing:
+            self._closing.remove(stage)
         if stage in self.feeding:
             self.feeding.remove(stage)
             self._withholds = True
@@ -163,7 +167,7 @@ class Pipeline:
 
     def close(self, batch: Batch) -> None:
         """Let every stage report; the response is over or the client has disconnected."""
-        for stage in self._stages:
+        for stage in self._closing:
             stage.close(batch)
 
 

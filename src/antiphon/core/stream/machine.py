@@ -467,13 +467,13 @@ class ResponseMachine:
             self._usage_counter.feed(Usage())  # zeros: the provider sent no counts
         self._response = msgspec.structs.replace(
             self._response,
+            **self._output_fields(),
             status=ending.status,
+            stop_sequence=self._matched_stop(),
             completed_at=self._now() if ending.status == "completed" else None,
             incomplete_details=IncompleteDetails(reason) if reason else None,
             error=ResponseError(code, message) if code else None,
-            stop_sequence=self._matched_stop(),
             extra=self._extra,
-            **self._output_fields(),
         )
         event = TERMINALS[status](self._response)
         self.phase = _ENDED[status]  # last: everything before it may raise

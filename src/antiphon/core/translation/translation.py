@@ -158,8 +158,8 @@ class Translation:
         has sent anything. `deltas` may name the model, if the request did not."""
         if self.machine.phase is not _IDLE:
             return []
-        models = (delta.model for delta in deltas if isinstance(delta, Start))
-        return self.machine.start(next(models, None))
+        model = next((delta.model for delta in deltas if isinstance(delta, Start)), None)
+        return self.machine.start(model)
 
     @_collected
     def open_calls(self, events: list[Event]) -> None:
@@ -497,11 +497,13 @@ class DeltaPath:
         self._last = None
         if delta is None or type(delta) not in _PIECES:
             return
-        if all(each.passes(delta) for each in self._filters):
-            block = self._machine.continued_block(delta)
-            if block is not None:
-                self._last = delta
-                self._append = block.append
+        for each in self._filters:
+            if not each.passes(delta):
+                return
+        block = self._machine.continued_block(delta)
+        if block is not None:
+            self._last = delta
+            self._append = block.append
 
     # The way through the filters
 
@@ -513,6 +515,8 @@ class DeltaPath:
         again."""
         machine = self._machine
         for delta in deltas:
+            if type(delta) is Start:
+                continue  # it has named the model, when the response started
             if type(delta) in BYPASS:
                 events += machine.feed(delta)
                 continue
