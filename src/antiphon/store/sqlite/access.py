@@ -6,10 +6,10 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import zlib
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Protocol, TypeAlias, TypeVar
 
 from antiphon.errors import StoreError
 from antiphon.store.sqlite.file import (
@@ -71,6 +71,8 @@ class FileAccess:
     def __init__(self, path: Path, writer: BatchWriter) -> None:
         self.path = path
         self.writer = writer
+        self.write = writer.run
+        self.post = writer.post
         self._readers: ThreadPoolExecutor | None = None
         self._idle: list[WatchedConnection] = []  # reader connections that are not in use
 
@@ -88,12 +90,6 @@ class FileAccess:
     @property
     def transactions(self) -> int:
         return self.writer.transactions
-
-    def write(self, job: Job[T]) -> Coroutine[Any, Any, T]:
-        return self.writer.run(job)
-
-    def post(self, job: Job[object]) -> None:
-        self.writer.post(job)
 
     async def read(self, job: Job[T]) -> T:
         if self._readers is None:
