@@ -52,7 +52,7 @@ from antiphon.engine.output import RunOutput, SaveTurn
 from antiphon.engine.report import ServerCallReport
 from antiphon.engine.routing import Target
 from antiphon.engine.runtime import Releases
-from antiphon.engine.services import Prepared, Services, describe_fault
+from antiphon.engine.services import Prepared, Services, describe_fault, make_trace
 from antiphon.engine.tracing import RunTrace
 from antiphon.errors import InvalidRequest, UpstreamError
 from antiphon.stages.log import Entry
@@ -104,7 +104,7 @@ class Run:
         self._admit = admit or (None if limiter is None else limiter.admit)
         self._held = Releases()
         """Releases what the run has acquired, and what it was given to hold."""
-        self._trace = services.new_trace(prepared)
+        self._trace = make_trace(services, prepared)
         self._attempts = Attempts(services, prepared, self._trace)
         self._output = RunOutput(services, prepared, self._trace, self._attempts, save)
         self._translation = translate(services, prepared, prepared.targets[0], prepared.first_plan)

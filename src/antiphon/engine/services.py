@@ -126,22 +126,6 @@ class Services:
     worker: WorkerThread = field(default_factory=WorkerThread)
     """For what takes long in a large request."""
 
-    def new_trace(self, prepared: Prepared) -> RunTrace:
-        """Make the trace of a run."""
-        caller = prepared.caller
-        client = None
-        if caller.dialect is not None:
-            client = ClientFormat(caller.dialect, prepared.request, caller.profile)
-        return RunTrace(
-            self.tracer,
-            prepared.facts(),
-            self.runtime.monotonic,
-            self.accounting,
-            caller.trace_headers,
-            prepared.load_ms,
-            client,
-        )
-
 
 INTERNAL_CLIENT = "antiphon"
 """The client name of runs that the gateway itself creates, such as descriptions of images."""
@@ -244,3 +228,20 @@ class Prepared(Struct, frozen=True, kw_only=True):
             "stream": self.request.stream,
             "session": self.session,
         }
+
+
+def make_trace(services: Services, prepared: Prepared) -> RunTrace:
+    """Make the trace of a run."""
+    caller = prepared.caller
+    client = None
+    if caller.dialect is not None:
+        client = ClientFormat(caller.dialect, prepared.request, caller.profile)
+    return RunTrace(
+        services.tracer,
+        prepared.facts(),
+        services.runtime.monotonic,
+        services.accounting,
+        caller.trace_headers,
+        prepared.load_ms,
+        client,
+    )

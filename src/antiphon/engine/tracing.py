@@ -74,7 +74,7 @@ class RunEnd(Struct, frozen=True):
     """What a response without token counts has used."""
 
 
-class Stopwatch:
+class _Stopwatch:
     """Time since a run began. It does not refer to the run: no cycle."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -131,7 +131,7 @@ class RunTrace:
         self._accounting = accounting or Accounting()
         self.facts = facts
         self._load_ms = load_ms
-        self._stopwatch = Stopwatch(clock)
+        self._stopwatch = _Stopwatch(clock)
         self._began_ms = 0
         self.elapsed_ms = self._stopwatch.elapsed_ms
         """Returns the time since the run began."""

@@ -21,7 +21,7 @@ from antiphon.engine.attempts import Attempt, Attempts
 from antiphon.engine.retry import NextAttempt
 from antiphon.engine.routing import Target
 from antiphon.engine.runtime import Releases
-from antiphon.engine.services import Caller, Services
+from antiphon.engine.services import Caller, Services, make_trace
 from antiphon.engine.upstream import EchoUpstream, HTTPUpstream
 from antiphon.errors import UpstreamError
 from antiphon.server.wiring import open_engine
@@ -175,7 +175,7 @@ async def attempts_of(tmp_path: Path) -> AsyncIterator[tuple[Attempts, Services]
     async with open_engine(config, {}, lambda entry: None) as engine:
         prepared = await engine.prepare(parse_body(body), Caller("local", "req_1"))
         services = engine.services
-        yield Attempts(services, prepared, services.new_trace(prepared)), services
+        yield Attempts(services, prepared, make_trace(services, prepared)), services
 
 
 def keys_in_use(services: Services) -> int:
