@@ -43,7 +43,7 @@ from antiphon.engine.upstream import HTTPUpstream
 from antiphon.errors import InvalidRequest, UpstreamError
 from antiphon.runs.event_log import EventLog
 from antiphon.runs.live_run import LiveRun
-from antiphon.server.event_stream import _KeepAlive
+from antiphon.server.event_stream import _EventWriter
 from antiphon.stages.builtin import LogStage
 from antiphon.store.sqlite.store import SQLiteStore
 from tests.simulation.bounds.mutants import BOUNDS_MUTANTS
@@ -240,7 +240,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant("a timer never fires", InactivityTimer, "_fire", do_nothing),
     Mutant("no total timeout", Attempts, "set_deadline", do_nothing),
-    Mutant("no keep-alive", _KeepAlive, "_on_silence", do_nothing),
+    Mutant("no keep-alive", _EventWriter, "_on_silence", do_nothing),
     Mutant("the answer waits for its provider", LiveRun, "open", _wait_for_provider),
     Mutant("nothing is saved", TurnWriter, "save", _save_nothing),
     Mutant("saved after the terminal event", TurnWriter, "save", _save_later),

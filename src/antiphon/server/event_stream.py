@@ -20,9 +20,9 @@ HEADERS = {
 _LONG_BYTES = 64 * 1024
 
 
-class _KeepAlive(InactivityTimer):
-    """Writes the events of one stream, and in silence a keep-alive every `limit_s`; none while
-    events are being written, or after the last of them."""
+class _EventWriter(InactivityTimer):
+    """Renders the events of one stream, and writes them; in silence a keep-alive every `limit_s`.
+    There is none while events are being written, or after the last of them."""
 
     def __init__(
         self, source: EventSource, renderer: Renderer, write: Write, limit_s: float
@@ -32,24 +32,31 @@ class _KeepAlive(InactivityTimer):
         self._renderer = renderer
         self._write = write
         self._last_number = source.after
+        self._rendered_bytes = 0
         self._is_writing = False
         self._has_ended = False
         self._has_sent = False
         self._sending: asyncio.Task[None] | None = None
 
-    async def write(self, data: bytes, last_number: int) -> None:
-        """Write events; `last_number` is that of the last."""
-        self._last_number = last_number
-        self._is_writing = True
-        await self._write(data)
-        self._is_writing = False
-        self.touched_at = self._loop.time()
+    async def send(self, batch: EventBatch, is_last: bool) -> None:
+        """Render a batch, and write it at once. The events that end a long response repeat its text
+        several times: each of them is rendered when the client has taken the one before.
 
-    def end(self) -> None:
-        """The last events follow: nothing may come between or after them, however slowly the client
-        reads."""
-        self._has_ended = True
-        self.cancel()
+        Nothing may come between or after the last events, however slowly the client reads."""
+        if is_last:
+            self._has_ended = True
+            self.cancel()
+            if self._rendered_bytes > _LONG_BYTES and len(batch.events) > 1:
+                for number, event in enumerate(batch.events, batch.first):
+                    await self.send(EventBatch(number, (event,)), is_last)
+                return
+        if data := self._renderer.feed(batch):
+            self._rendered_bytes += len(data)
+            self._last_number = batch.first + len(batch.events) - 1
+            self._is_writing = True
+            await self._write(data)
+            self._is_writing = False
+            self.touched_at = self._loop.time()
 
     def close(self) -> None:
         if not self._has_ended:
@@ -59,9 +66,9 @@ class _KeepAlive(InactivityTimer):
 
     def _on_silence(self) -> None:
         if not self._is_writing and (self._sending is None or self._sending.done()):
-            self._sending = self._loop.create_task(self._send())
+            self._sending = self._loop.create_task(self._send_keepalive())
 
-    async def _send(self) -> None:
+    async def _send_keepalive(self) -> None:
         if self._has_ended or self._is_writing:  # since the timer called
             return
         diagnostic = self._renderer.keepalive_diagnostic
@@ -88,15 +95,14 @@ class EventStream:
         self._renderer = renderer
         self._config = config
         self._report = report
-        self._keepalive: _KeepAlive | None = None
-        self._rendered_bytes = 0
+        self._writer: _EventWriter | None = None
         self._is_complete = False
 
     async def write_to(self, write: Write) -> None:
         keepalive_s = self._config.keepalive_s
-        self._keepalive = _KeepAlive(self._source, self._renderer, write, keepalive_s)
+        self._writer = _EventWriter(self._source, self._renderer, write, keepalive_s)
         try:
-            await self._source.follow(self)
+            await self._source.follow(self._writer)
             if ending := self._renderer.close():
                 await write(ending)
             self._is_complete = True
@@ -105,20 +111,6 @@ class EventStream:
         except Exception as error:
             self._report(error)
             raise
-
-    async def send(self, batch: EventBatch, is_last: bool) -> None:
-        """Render a batch, and write it at once. The events that end a long response repeat its text
-        several times: each of them is rendered when the client has taken the one before."""
-        assert self._keepalive is not None
-        if is_last:
-            self._keepalive.end()
-            if self._rendered_bytes > _LONG_BYTES and len(batch.events) > 1:
-                for number, event in enumerate(batch.events, batch.first):
-                    await self.send(EventBatch(number, (event,)), is_last)
-                return
-        if data := self._renderer.feed(batch):
-            self._rendered_bytes += len(data)
-            await self._keepalive.write(data, batch.first + len(batch.events) - 1)
 
     async def __aiter__(self) -> AsyncGenerator[bytes, None]:
         queue: asyncio.Queue[bytes | None] = asyncio.Queue()
@@ -140,8 +132,8 @@ class EventStream:
             await self.close()
 
     async def close(self) -> None:
-        if self._keepalive is not None:
-            self._keepalive.close()
+        if self._writer is not None:
+            self._writer.close()
         if not self._is_complete:
             await self._source.leave()
 
