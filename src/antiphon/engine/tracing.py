@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from msgspec import Struct, convert, structs
 
@@ -39,6 +39,14 @@ from antiphon.store.trace.rows import (
 from antiphon.store.trace.trace_store import TraceOptions, TraceStore
 
 
+class RecordRows(Protocol):
+    def __call__(self, *rows: TraceRow) -> None: ...
+
+
+def _drop_rows(*rows: TraceRow) -> None:
+    """Keep no trace."""
+
+
 @dataclass(frozen=True)
 class Tracer:
     """Writer of trace rows; without a store it drops them."""
@@ -51,9 +59,9 @@ class Tracer:
         return self.store is not None and self.store.keeps_payloads
 
     @cached_property
-    def record(self) -> Callable[[TraceRow], object]:
-        """Adds a row to the trace."""
-        return bool if self.store is None else self.store.record
+    def record(self) -> RecordRows:
+        """Adds rows to the trace."""
+        return _drop_rows if self.store is None else self.store.record
 
     def close(self) -> None:
         if self.store is not None:
@@ -327,12 +335,13 @@ class RunTrace:
 
     def _record_end(self, report: RunReport) -> None:
         self._has_ended = True
+        rows: list[TraceRow] = []
         if report.usage is not None:
-            self._record_usage(report.usage, report.cost)
+            rows.append(_usage_row(report.request_id, report.usage, report.cost))
         first_event = report.first_event_ms
         latency = report.upstream_latency_ms
         served = report.served_by
-        self._tracer.record(
+        rows.append(
             TraceFinish(
                 report.request_id,
                 report.status,
@@ -347,21 +356,8 @@ class RunTrace:
                 served.key_name if served else None,
             )
         )
+        self._tracer.record(*rows)
         self._accounting.record(report)
-
-    def _record_usage(self, usage: ResponseUsage, cost: int | None) -> None:
-        self._tracer.record(
-            TraceUsage(
-                self.facts["request_id"],
-                usage.input_tokens,
-                usage.input_tokens_details.cached_tokens,
-                usage.input_tokens_details.cache_write_tokens,
-                usage.output_tokens,
-                usage.output_tokens_details.reasoning_tokens,
-                usage.estimated is True,
-                None if cost is None else cost / DOLLAR,
-            )
-        )
 
     def _report(self, status: str, usage: ResponseUsage | None, end: RunEnd) -> RunReport:
         facts = self.facts
@@ -414,6 +410,19 @@ def compute_cost(price: Price | None, usage: ResponseUsage | None) -> int | None
         + usage.output_tokens * price.output
     )
     return round(dollars * 1000)
+
+
+def _usage_row(request_id: str, usage: ResponseUsage, cost: int | None) -> TraceUsage:
+    return TraceUsage(
+        request_id,
+        usage.input_tokens,
+        usage.input_tokens_details.cached_tokens,
+        usage.input_tokens_details.cache_write_tokens,
+        usage.output_tokens,
+        usage.output_tokens_details.reasoning_tokens,
+        usage.estimated is True,
+        None if cost is None else cost / DOLLAR,
+    )
 
 
 def _add_fault(row: TraceAttempt, attempt: AttemptReport) -> TraceAttempt:

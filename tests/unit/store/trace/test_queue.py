@@ -9,9 +9,9 @@ from threading import Thread
 
 import pytest
 
-from antiphon.store.trace.queue import TraceQueue
 from antiphon.store.trace.reader import list_requests, read_detail, read_losses
 from antiphon.store.trace.rows import TraceLoss, TraceRow
+from antiphon.store.trace.trace_store import TraceQueue
 from tests.support.traces import read_trace, request, stream, trace_at, write_rows
 
 
