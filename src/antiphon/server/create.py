@@ -137,8 +137,11 @@ async def _create_in_background(
     services = exchange.services
     limits = await admit(services.accounting, exchange.caller, held)
     accepted = AcceptedRequest(services, prepared, held.pop_all())
-    hand_over = process.conversation_locks.hand_over  # also if the client leaves now
-    response = await process.live.background.submit(accepted, hand_over)
+    if prepared.request.conversation is None:
+        response = await process.live.background.submit(accepted)
+    else:
+        hand_over = process.conversation_locks.hand_over  # also if the client leaves now
+        response = await process.live.background.submit(accepted, hand_over)
     headers = {**limits, **exchange.diagnostics_headers(prepared.diagnostics)}
     if not prepared.request.stream:
         return _render_whole(exchange, response, prepared.request, headers)
