@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import msgspec
 
 from antiphon.core.client_profile import Profile
-from antiphon.core.items import Document
 from antiphon.core.request import Request
 from antiphon.core.response import Response
-from antiphon.dialects.client_dialect import NO_HEADERS
 from antiphon.dialects.openai_error import render_error
 from antiphon.dialects.responses.parse import parse_request
 from antiphon.dialects.responses.render import make_renderer
@@ -23,18 +19,9 @@ class ResponsesClient:
     id_header = "x-request-id"
     streams_overflow = True  # Codex compacts a thread only then
 
+    parse = staticmethod(parse_request)
     renderer = staticmethod(make_renderer)
     error = staticmethod(render_error)
-
-    def parse(
-        self,
-        document: Document,
-        *,
-        headers: Mapping[str, str] = NO_HEADERS,
-        is_large: bool = False,
-        is_count: bool = False,
-    ) -> Request:
-        return parse_request(document, is_large=is_large, is_count=is_count)
 
     def own_name(self, path: str, request: Request) -> str:
         return path

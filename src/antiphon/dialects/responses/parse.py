@@ -13,6 +13,7 @@ from typing import Any
 
 from antiphon.core.items import Document
 from antiphon.core.request import Request
+from antiphon.dialects.client_dialect import NO_HEADERS
 from antiphon.dialects.responses.parse_format import reasoning_options, text_options
 from antiphon.dialects.responses.parse_items import content_part, input_items
 from antiphon.dialects.responses.parse_tools import tool_choice, tool_list
@@ -42,9 +43,15 @@ from antiphon.dialects.validate import (
 from antiphon.errors import InvalidRequest
 
 
-def parse_request(document: Document, *, is_large: bool = False, is_count: bool = False) -> Request:
-    """Validate a decoded body, or raise an `InvalidRequest`. `is_count`: its tokens are to be
-    counted, so that instructions or tools are enough."""
+def parse_request(
+    document: Document,
+    *,
+    headers: Mapping[str, str] = NO_HEADERS,
+    is_large: bool = False,
+    is_count: bool = False,
+) -> Request:
+    """Validate a decoded body, or raise an `InvalidRequest`; the same as `ClientDialect.parse`. No
+    header says anything about the request."""
     try:
         return _parse_present_fields(document, is_large=is_large, is_count=is_count)
     except InvalidRequest:
