@@ -27,13 +27,13 @@ from typing import Any
 
 import msgspec
 
-import antiphon.core.stream.machine as machine_module
+import antiphon.core.translation.translation as translation_module
 import antiphon.dialects.responses.render as render_module
 import antiphon.engine.output as output_module
 from antiphon.core.events import TERMINAL_EVENTS
 from antiphon.dialects.defaults import DialectDefaults
 from antiphon.engine.attempts import Attempt, Attempts
-from antiphon.engine.health import CircuitBreaker, KeyLease, Keyring
+from antiphon.engine.health import CircuitBreaker, KeyLease, Keyring, ProviderHealth
 from antiphon.engine.output import RunLog, TurnWriter
 from antiphon.engine.retry import RetryPolicy
 from antiphon.engine.runtime import InactivityTimer
@@ -207,8 +207,12 @@ def _raise_in_log(original: Any) -> Any:
     return on_terminal
 
 
-def _key_in_log(_: Any) -> Any:
-    return property(lambda self: self._key)
+def _key_in_log(original: Any) -> Any:
+    def init(self: KeyLease, health: ProviderHealth, key: str) -> None:
+        original(self, health, key)
+        self.key_name = key
+
+    return init
 
 
 def _end_at_a_limit(original: Any) -> Any:
@@ -262,7 +266,7 @@ MUTANTS: tuple[Mutant, ...] = (
         if DIVIDES_STORE
         else []
     ),
-    Mutant("a key in the log", KeyLease, "key_name", _key_in_log),
+    Mutant("a key in the log", KeyLease, "__init__", _key_in_log),
     Mutant(
         "the provider's error text to the client",
         DialectDefaults,
@@ -273,8 +277,10 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant("a trace is not finished", RunTrace, "finish", do_nothing),
     Mutant("a run stays active", ActiveRuns, "discard", do_nothing),
     Mutant("an exception in a stage", LogStage, "on_terminal", _raise_in_log),
-    Mutant("a whole answer is incomplete", machine_module, "map_finish_reason", _end_at_a_limit),
-    Mutant("an answer cut short is whole", machine_module, "map_finish_reason", _end_well),
+    Mutant(
+        "a whole response is incomplete", translation_module, "map_finish_reason", _end_at_a_limit
+    ),
+    Mutant("a response cut short is whole", translation_module, "map_finish_reason", _end_well),
     *BOUNDS_MUTANTS,
     *FORMAT_MUTANTS,
     *LIFECYCLE_MUTANTS,
