@@ -33,7 +33,10 @@ FACADE = "dialects/*/dialect.py"
 MACHINE = PurePosixPath("core/stream")  # the state machine and its blocks
 CONSTRUCTORS = {"__init__", "__new__", "__post_init__"}
 DATA_CLASSES = {"Struct", "NamedTuple", "TypedDict", "Enum", "Protocol"}
-RETIRED_WORDS = ("whoever", "nobody", "meanwhile", "inside of")
+RETIRED_WORDS = (
+    *("whoever", "nobody", "meanwhile", "inside of"),
+    "(?:whole|streamed|http|upstream|this|one) answers?",  # a response
+)
 WHAT_AS_A_NOUN = r"what is (?:not )?[a-z]+"
 
 

@@ -2,7 +2,7 @@
 
 Requests are counted when they have ended, together with others, never while they stream. Gauges are
 read when the metrics are. Processes that share the directory of `PROMETHEUS_MULTIPROC_DIR`, as
-workers do, write their figures to files in it, and each answers with the sums of all (the
+workers do, write their figures to files in it, and each responds with the sums of all (the
 multiprocess mode of `prometheus-client`). Any other process counts on its own.
 """
 

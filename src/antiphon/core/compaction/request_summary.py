@@ -66,7 +66,7 @@ _KEPT_FIELDS = frozenset(
 
 
 class SummaryTask(Struct, frozen=True):
-    """The task of a turn that compacts: its answer becomes a compaction item."""
+    """The task of a turn that compacts: its output becomes a compaction item."""
 
     open_calls: tuple[str, ...] = ()
 

@@ -55,7 +55,7 @@ class Summary(WrittenSummary, frozen=True, kw_only=True):
 
 
 def read_summary(text: str, open_calls: tuple[str, ...] = ()) -> Summary:
-    """Read the answer of a model: JSON with the fields of a summary, or else plain text."""
+    """Read the output of a model: JSON with the fields of a summary, or else plain text."""
     try:
         written = msgspec.json.decode(text, type=WrittenSummary)
     except (msgspec.DecodeError, RecursionError):

@@ -3,12 +3,12 @@
 1. Only the beginning of the text counts: white space, then a tag. Later tags are text, because a
    model may write about them. Blocks that follow one another, with white space or nothing between
    them, all count: some servers wrap every piece of the reasoning in tags of its own.
-2. A block ends at its own closing tag, and if that never comes, at the end of the answer.
+2. A block ends at its own closing tag, and if that never comes, at the end of the response.
 3. If the prompt ends with the opening tag (`opened`), the text begins as reasoning and any closing
    tag ends it; unless the server sends reasoning separately, for then it has removed the block.
 4. Nothing is dropped but the tags. White space before a block and line breaks after it belong to
    the reasoning, so that no message begins with, or consists of, the blank lines that a template
-   puts around a tag. The first line of the answer keeps its indentation.
+   puts around a tag. The first line of the text keeps its indentation.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class ThinkTagFilter(TextScanFilter):
         return position
 
     def _begin_without_tag(self) -> list[Piece]:
-        """Begin the answer, or the reasoning whose opening tag is in the prompt."""
+        """Begin the text, or the reasoning whose opening tag is in the prompt."""
         margin = self._take_margin()
         if self._opened:
             self._closer = _ANY_CLOSER

@@ -43,7 +43,7 @@ from antiphon.core.structured_output.repair import (
 
 
 class StructuredOutputFilter(DeltaFilter):
-    """One answer with an output contract, over all of its rounds."""
+    """One response with an output contract, over all of its rounds."""
 
     def __init__(self, contract: OutputContract, *, holds: bool = False) -> None:
         """`holds` holds back even what could stream: another filter may yet want a round."""

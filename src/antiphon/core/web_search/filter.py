@@ -69,7 +69,7 @@ class WebSearchFilter(DeltaFilter):
         """`history`, `tools` and `choice` are those of the first request."""
         self.rules = rules
         self.sources = NumberedSources(history)
-        """The sources that an answer may cite, for `CitationFilter`."""
+        """The sources that a response may cite, for `CitationFilter`."""
         identity = tools.by_requested_name(SEARCH, HOSTED)
         self._name = identity.provider_name if identity else SEARCH
         self._tools = tools
@@ -189,7 +189,7 @@ class WebSearchFilter(DeltaFilter):
     def _search_or_go_on(
         self, exchange: _Exchange, deltas: list[Delta], calls: tuple[SearchCall, ...]
     ) -> RoundEnd:
-        """Want these searches. Without any, every call of the round has its answer: store them, and
+        """Want these searches. Without any, every call of the round has its result: store them, and
         want a further round."""
         if calls:
             return RoundEnd(deltas, CallWish(calls, partial(self._settle, exchange, calls)))

@@ -1,4 +1,4 @@
-"""Numbered sources: search results as text for the model, and as citations of its answer.
+"""Numbered sources: search results as text for the model, and as citations of its text.
 
 1. A number belongs to a URL for the whole thread: a result that is found again keeps its number.
 2. The text for the model has one block of lines for each source. Titles and snippets cannot begin
@@ -33,7 +33,7 @@ class SearchResult(Struct, frozen=True, kw_only=True):
 
 
 class WebSource(Struct, frozen=True):
-    """A URL that an answer may cite."""
+    """A URL that a response may cite."""
 
     url: str
     title: str
