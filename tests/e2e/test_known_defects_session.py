@@ -218,7 +218,7 @@ def test_an_overloaded_trace_drops_streams_before_other_rows(
 ) -> None:
     options = TraceOptions(payloads=True, queue_rows=100)
     store = TraceStore(
-        tmp_path / "trace.db", now_ms=lambda: 0, redactor=Redactor([]), options=options
+        tmp_path / "trace.db", epoch_s=lambda: 0.0, redactor=Redactor([]), options=options
     )
     for number in range(500):
         stream = TraceStream(request_id=f"r{number}", kind="raw", blob=b"x", offsets=((0, 0),))

@@ -244,11 +244,11 @@ class TraceRows(TraceStore):
     """The trace store without its thread and file: encoded and redacted rows, kept in a list."""
 
     def __init__(
-        self, now_ms: Callable[[], int], secrets: Sequence[str], *, payloads: bool
+        self, epoch_s: Callable[[], float], secrets: Sequence[str], *, payloads: bool
     ) -> None:
         super().__init__(
             Path("trace"),
-            now_ms=now_ms,
+            epoch_s=epoch_s,
             redactor=Redactor(secrets),
             options=TraceOptions(payloads=payloads),
         )

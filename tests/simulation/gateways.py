@@ -35,7 +35,6 @@ def make_runtime(loop: VirtualLoop, rng: random.Random) -> Runtime:
         new_id=RandomIds(rng.randbytes, now),
         new_nonce=rng.randbytes,
         now=now,
-        now_ms=lambda: EPOCH * 1000 + int(loop.time() * 1000),
         epoch_s=lambda: EPOCH + loop.time(),
         monotonic=loop.time,
         random=rng.random,
@@ -73,7 +72,7 @@ class SimulatedGateway:
         keys = [key for entry in config.providers.values() for key in entry.api_keys]
         secrets = [*keys, *config.server.api_keys.values()]
         payloads = config.mcp.enabled  # requests with credentials for servers
-        self.trace = TraceRows(self._runtime.now_ms, secrets, payloads=payloads)
+        self.trace = TraceRows(self._runtime.epoch_s, secrets, payloads=payloads)
         self._resources = AsyncExitStack()
         self._stop = asyncio.Event()
         self._running: asyncio.Task[None] | None = None
@@ -173,7 +172,7 @@ class SimulatedGateway:
         runtime = self._runtime
         limits = StoreLimits(max_history_items=self.config.store.max_history_items)
         store, self._writer = make_store(self._disk, runtime.now, runtime.epoch_s, limits)
-        tracer = Tracer(self.trace, self._runtime.now_ms)
+        tracer = Tracer(self.trace, self._runtime.epoch_s)
         opened = open_setup(self.config, {}, self.emit, self._runtime, store=store, tracer=tracer)
         async with opened as setup:
             self.engine = setup.engine

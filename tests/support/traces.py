@@ -21,7 +21,7 @@ def trace_at(path: Path, at_ms: int = NOW_MS, **options: Any) -> TraceStore:
     """A trace store with a fixed clock."""
     return TraceStore(
         path,
-        now_ms=lambda: at_ms,
+        epoch_s=lambda: at_ms / 1000,
         redactor=Redactor([CANARY]),
         options=TraceOptions(**options),
     )

@@ -23,10 +23,6 @@ def _now() -> int:
     return int(time.time())
 
 
-def _now_ms() -> int:
-    return int(time.time() * 1000)
-
-
 class RandomIds:
     """Unguessable ids that begin with a time, so that new ones are neighbours in every index: a
     database then writes a few pages for many ids, instead of one for each.
@@ -59,9 +55,8 @@ class Runtime:
     new_id: Callable[[str], str] = field(default_factory=RandomIds)
     new_nonce: Callable[[int], bytes] = os.urandom
     now: Callable[[], int] = _now
-    now_ms: Callable[[], int] = _now_ms
     epoch_s: Callable[[], float] = time.time
-    """The Unix time with its fraction, for dates in HTTP headers, signatures and leases."""
+    """The Unix time with its fraction, for HTTP dates, signatures, leases and rows of the trace."""
     monotonic: Callable[[], float] = time.monotonic
     random: Callable[[], float] = random.random
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep

@@ -52,7 +52,7 @@ class Tracer:
     """Writer of trace rows; without a store it drops them."""
 
     store: TraceStore | None
-    now_ms: Callable[[], int]
+    epoch_s: Callable[[], float]
 
     @property
     def keeps_payloads(self) -> bool:
@@ -160,7 +160,7 @@ class RunTrace:
     def start_clock(self) -> None:
         """The run begins now."""
         self._stopwatch.start()
-        self._began_ms = self._tracer.now_ms()
+        self._began_ms = int(self._tracer.epoch_s() * 1000)
 
     def begin(self, skipped: Iterable[tuple[Target, str]] = (), *, software: str = "") -> None:
         """Record the request, and targets that cannot serve it; `finish` or `abort` must follow.
@@ -443,9 +443,9 @@ def _add_fault(row: TraceAttempt, attempt: AttemptReport) -> TraceAttempt:
 
 def open_tracer(config: TraceConfig, data: Path, runtime: Runtime, redactor: Redactor) -> Tracer:
     if not config.enabled:
-        return Tracer(None, runtime.now_ms)
+        return Tracer(None, runtime.epoch_s)
     options = convert(config, TraceOptions, from_attributes=True)
     path = Path(config.path) if config.path else data / "trace.db"
-    store = TraceStore(path, now_ms=runtime.now_ms, redactor=redactor, options=options)
+    store = TraceStore(path, epoch_s=runtime.epoch_s, redactor=redactor, options=options)
     store.open()
-    return Tracer(store, runtime.now_ms)
+    return Tracer(store, runtime.epoch_s)

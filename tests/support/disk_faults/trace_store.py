@@ -54,7 +54,7 @@ class TraceScenario:
 
     def _record(self, id: str, *rows: TraceRow) -> None:
         options = TraceOptions(payloads=True)
-        trace = TraceStore(self.path, now_ms=self._clock, redactor=Redactor(), options=options)
+        trace = TraceStore(self.path, epoch_s=self._clock, redactor=Redactor(), options=options)
         try:
             trace.open()
         except StoreError:
@@ -66,8 +66,8 @@ class TraceScenario:
         self._recorded[id] += len(rows)
         self._lost += trace.lost.total
 
-    def _clock(self) -> int:
-        return self._now_ms
+    def _clock(self) -> float:
+        return self._now_ms / 1000
 
     def _read(self, id: str) -> None:
         for summary in list_requests(self.path):

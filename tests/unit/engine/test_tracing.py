@@ -79,7 +79,7 @@ class Recorder:
     def __init__(self, path: Path, *, payloads: bool = False) -> None:
         self._path = path / "trace.db"
         config = TraceConfig(path=str(self._path), payloads=payloads)
-        runtime = Runtime(now_ms=lambda: NOW_MS)
+        runtime = Runtime(epoch_s=lambda: NOW_MS / 1000)
         self._tracer = open_tracer(config, path, runtime, Redactor(["sk-secret"]))
         self.accounting = Accounting(queue_observers=[lambda: None])
         clock = chain([100.0], repeat(100.0126)).__next__
@@ -329,7 +329,7 @@ def test_a_cache_write_has_its_own_price_or_that_of_the_input() -> None:
 async def test_without_limits_every_request_is_admitted_and_nothing_is_queued() -> None:
     accounting = Accounting()
     assert await accounting.admit("me", "req_1") == {}
-    RunTrace(Tracer(None, lambda: 0), FACTS, lambda: 0.0, accounting).abort()
+    RunTrace(Tracer(None, lambda: 0.0), FACTS, lambda: 0.0, accounting).abort()
     assert not accounting.ended
 
 
@@ -337,5 +337,5 @@ def test_the_queue_of_ended_requests_asks_once_to_be_written() -> None:
     calls: list[None] = []
     accounting = Accounting(queue_observers=[lambda: calls.append(None)])
     for _ in range(3):
-        RunTrace(Tracer(None, lambda: 0), FACTS, lambda: 0.0, accounting).abort()
+        RunTrace(Tracer(None, lambda: 0.0), FACTS, lambda: 0.0, accounting).abort()
     assert (len(calls), len(accounting.ended)) == (1, 3)

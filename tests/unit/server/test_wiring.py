@@ -73,7 +73,7 @@ async def test_a_store_and_a_tracer_that_are_given_replace_those_of_the_configur
     tmp_path: Path,
 ) -> None:
     store = await open_memory()
-    tracer = Tracer(None, lambda: 0)
+    tracer = Tracer(None, lambda: 0.0)
     environment = {"XDG_DATA_HOME": str(tmp_path)}
     async with open_engine(
         echo_config(), environment, ignore, store=store, tracer=tracer

@@ -65,9 +65,9 @@ class PayloadWindow:
     """A time during which payloads are kept although the configuration does not say so. It is a
     file beside the trace, so that all processes of a gateway see it."""
 
-    def __init__(self, path: Path, now_ms: Callable[[], int]) -> None:
+    def __init__(self, path: Path, epoch_s: Callable[[], float]) -> None:
         self._path = path
-        self._now_ms = now_ms
+        self._epoch_s = epoch_s
         self._until_ms = 0
         self._read_at_ms: int | None = None
         self.was_open = False
@@ -76,7 +76,7 @@ class PayloadWindow:
     @property
     def until_ms(self) -> int:
         """The end of the window in milliseconds since the epoch; 0: it is closed."""
-        now_ms = self._now_ms()
+        now_ms = int(self._epoch_s() * 1000)
         if self._read_at_ms is None or now_ms - self._read_at_ms >= WINDOW_READ_MS:
             self._read_at_ms = now_ms
             self._until_ms = self._read()
@@ -88,7 +88,7 @@ class PayloadWindow:
         """Open the window until a time, or close it with 0. Raises `OSError`."""
         self._path.write_text(str(until_ms))
         self._until_ms = until_ms
-        self._read_at_ms = self._now_ms()
+        self._read_at_ms = int(self._epoch_s() * 1000)
 
     def _read(self) -> int:
         try:
@@ -98,8 +98,8 @@ class PayloadWindow:
         return int(text) if text.isascii() and text.isdigit() else 0
 
 
-TimedRow: TypeAlias = tuple[int, TraceRow]
-"""A row and when it was recorded, in ms since the epoch."""
+TimedRow: TypeAlias = tuple[float, TraceRow]
+"""A row and when it was recorded, in seconds since the epoch."""
 
 
 class TraceQueue:
@@ -191,13 +191,13 @@ class TraceQueue:
 
 
 class TraceStore:
-    """Opened once; rows are recorded from any thread. `now_ms` may be called from any thread."""
+    """Opened once; rows are recorded from any thread. `epoch_s` may be called from any thread."""
 
     def __init__(
         self,
         path: Path,
         *,
-        now_ms: Callable[[], int],
+        epoch_s: Callable[[], float],
         redactor: Redactor,
         options: TraceOptions | None = None,
     ) -> None:
@@ -205,12 +205,12 @@ class TraceStore:
         self.lost = TraceLoss()
         """Rows dropped or not written so far."""
         self._path = path
-        self._now_ms = now_ms
+        self._epoch_s = epoch_s
         self._redactor = redactor
         self._queue = TraceQueue(
             max_rows=self.options.queue_rows, max_bytes=self.options.queue_bytes, batch=BATCH
         )
-        self.window = PayloadWindow(path.with_name(f"{path.name}-payloads"), now_ms)
+        self.window = PayloadWindow(path.with_name(f"{path.name}-payloads"), epoch_s)
         self._closing = Event()
         self._thread: Thread | None = None
         self._file = WatchedConnection(path, self._connect)  # used by the thread only
@@ -236,12 +236,12 @@ class TraceStore:
     def record(self, *rows: TraceRow) -> None:
         """Queue rows. Fast, whatever the state of the disk. A request that began within the window
         of payloads may end after it."""
-        at_ms = self._now_ms()
+        at_s = self._epoch_s()
         for row in rows:
             if type(row) is TraceStream:
                 kept = self.options.payloads or self.window.was_open
                 row = add_counts(row) if kept else drop_payload(row)
-            self._queue.put((at_ms, row))
+            self._queue.put((at_s, row))
 
     @property
     def queued_rows(self) -> int:
@@ -302,14 +302,14 @@ class TraceStore:
         """Encode and redact rows for storage, and add one for rows lost."""
         records: list[EncodedRow] = []
         reason = ""
-        for at_ms, row in entries:
+        for at_s, row in entries:
             try:
-                records.append(self._encode_row(at_ms, row))
+                records.append(self._encode_row(at_s, row))
             except (TypeError, ValueError) as error:  # not encodable as JSON
                 reason = str(error)
         self._count_loss(TraceLoss(failed=len(entries) - len(records)), reason)
         if self._unreported_loss.total:
-            records.append(self._encode_row(self._now_ms(), self._unreported_loss))
+            records.append(self._encode_row(self._epoch_s(), self._unreported_loss))
         return [*map(self._redact_row, records)] if self._has_secret(records) else records
 
     def _has_secret(self, records: list[EncodedRow]) -> bool:
@@ -318,7 +318,8 @@ class TraceStore:
         texts = "\n".join(collect_texts(record.row for record in records))
         return self._redactor.redact_text(texts) != texts
 
-    def _encode_row(self, at_ms: int, row: TraceRow) -> EncodedRow:
+    def _encode_row(self, at_s: float, row: TraceRow) -> EncodedRow:
+        at_ms = int(at_s * 1000)
         if not (type(row) is TraceStream and row.blob):
             return EncodedRow(at_ms, row, _encode_json(row))
         row = redact_and_truncate(row, self._redactor, self.options.payload_max_bytes)
@@ -338,7 +339,7 @@ class TraceStore:
 
     def _delete_old_rows(self) -> bool:
         """Delete some rows beyond the retention limits; True if there may be more."""
-        now_ms = self._now_ms()
+        now_ms = int(self._epoch_s() * 1000)
         if self._retained_at_ms is not None and now_ms - self._retained_at_ms < RETAIN_EVERY_MS:
             return False
         try:
@@ -368,7 +369,7 @@ class TraceStore:
         self._file.close()
         if not is_damaged(self._path):
             return False
-        aside = set_aside(self._path, f"damaged-{self._now_ms()}")
+        aside = set_aside(self._path, f"damaged-{int(self._epoch_s() * 1000)}")
         _log.warning(
             "%s: the trace file is damaged (%s). It was renamed to %s; a new trace begins.",
             self._path,

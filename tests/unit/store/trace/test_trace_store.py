@@ -45,13 +45,13 @@ def path(tmp_path: Path) -> Path:
 def test_rows_are_written_while_the_trace_is_open(path: Path) -> None:
     written_some = Event()
 
-    def now_ms() -> int:
+    def epoch_s() -> float:
         """The writer asks for the time after each flush."""
         if current_thread() is not main_thread():
             written_some.set()
-        return NOW_MS
+        return NOW_MS / 1000
 
-    trace = TraceStore(path, now_ms=now_ms, redactor=Redactor())
+    trace = TraceStore(path, epoch_s=epoch_s, redactor=Redactor())
     trace.open()
     assert written_some.wait(60)
     for rows in (BATCH, 2 * BATCH):
@@ -62,6 +62,14 @@ def test_rows_are_written_while_the_trace_is_open(path: Path) -> None:
             written_some.clear()
     trace.close()
     assert len(list_requests(path, limit=10 * BATCH)) == 2 * BATCH
+
+
+def test_rows_are_stamped_with_whole_milliseconds(path: Path) -> None:
+    trace = TraceStore(path, epoch_s=lambda: 1_700_000_000.0419, redactor=Redactor())
+    write_rows(trace, request("q1"), stream("q1"), finish("q1"))
+    with open_database(path) as connection:
+        stamps = connection.execute("SELECT at_ms, typeof(at_ms) FROM fact").fetchall()
+    assert stamps == [(1_700_000_000_041, "integer")] * 3
 
 
 def test_the_file_is_private(path: Path) -> None:
@@ -142,7 +150,8 @@ def test_a_secret_across_the_limit_is_not_stored_in_part(path: Path) -> None:
 
 
 def test_a_secret_with_a_line_end_does_not_mix_rows(path: Path) -> None:
-    trace = TraceStore(path, now_ms=lambda: NOW_MS, redactor=Redactor(['"m"}\n{"row":"request"']))
+    secret = '"m"}\n{"row":"request"'
+    trace = TraceStore(path, epoch_s=lambda: NOW_MS / 1000, redactor=Redactor([secret]))
     write_rows(trace, request("q1"), request("q2"))
     assert [one.request.request_id for one in list_requests(path)] == ["q2", "q1"]
 
@@ -311,7 +320,7 @@ def test_a_directory_that_vanished_is_not_created_again(path: Path) -> None:
 def test_the_window_of_payloads_is_seen_by_other_processes_and_ends(tmp_path: Path) -> None:
     now = [NOW_MS]
     path = tmp_path / "trace.db-payloads"
-    own, other = (PayloadWindow(path, lambda: now[0]) for _ in range(2))
+    own, other = (PayloadWindow(path, lambda: now[0] / 1000) for _ in range(2))
     assert other.until_ms == 0
     own.set(NOW_MS + 5000)
     assert (own.until_ms, own.was_open) == (NOW_MS + 5000, True)
