@@ -37,7 +37,6 @@ from antiphon.engine.media.pdf_text import ReadPDFs
 from antiphon.engine.routing import Router, Target
 from antiphon.engine.run import Run
 from antiphon.engine.services import Caller, Prepared, Services
-from antiphon.errors import InvalidRequest
 from antiphon.store.chain import TurnSource
 from antiphon.store.item_references import resolve_references
 
@@ -94,9 +93,9 @@ class Preparer:
             targets = self._summary_targets(targets)
         inputs = await self._gather_inputs(request, history, targets, caller, task)
         planner = Planner(planned_request, inputs)
-        decide = partial(_plan_all, planner, targets)
-        worker = self._services.worker
-        served, first_plan, skipped = await worker.run(decide) if request.is_large else decide()
+        plan_all = partial(planner.plan_all, targets)
+        planned = await self._services.worker.run(plan_all) if request.is_large else plan_all()
+        first_plan = planned.first
         continues_conversation = request.conversation is not None and items
         response = self._create_response(request, first_plan, response_id, created_at)
         cache_key = request.prompt_cache_key
@@ -105,11 +104,11 @@ class Preparer:
             request=request,
             caller=caller,
             response=response,
-            targets=served,
+            targets=planned.served,
             planner=planner,
             first_plan=first_plan,
             unseal=partial(self._services.sealer.open, caller.client),
-            skipped=skipped,
+            skipped=planned.skipped,
             load_ms=load_ms,
             conversation_end=items[-1]["id"] if continues_conversation else None,
             session=session or history.session or (response.id if request.store else None),
@@ -231,31 +230,3 @@ def _pdf_contents(items: Iterable[Document]) -> list[str]:
 def _takes_pdfs(target: Target) -> bool:
     capabilities = target.capabilities
     return "file" in capabilities.inputs and capabilities.media.accepts_file_url("", ".pdf")
-
-
-_OTHER_MCP_CALLER = (
-    "the gateway calls MCP servers for one of the two models, and the provider for the other"
-)
-
-
-def _plan_all(
-    planner: Planner, targets: Sequence[Target]
-) -> tuple[tuple[Target, ...], Plan, list[tuple[Target, str]]]:
-    """Plan the request for each target; return those that can serve it, the plan of the first, and
-    the fallbacks that cannot, with the reason. Raises `InvalidRequest` if the first one cannot."""
-    first, *fallbacks = targets
-    first_plan = planner.plan(first)
-    served = [first]
-    skipped: list[tuple[Target, str]] = []
-    for target in fallbacks:
-        try:
-            plan = planner.plan(target)
-        except InvalidRequest as error:
-            reason = f"it cannot serve this request: {error.param} ({error.wire_code})"
-            skipped.append((target, reason))
-            continue
-        if (plan.mcp is None) == (first_plan.mcp is None):
-            served.append(target)
-        else:
-            skipped.append((target, _OTHER_MCP_CALLER))
-    return tuple(served), first_plan, skipped

@@ -424,11 +424,10 @@ def replan(services: Services, prepared: Prepared, plan: Plan) -> Replanned:
 def make_source(services: Services, prepared: Prepared, target: Target) -> Source:
     """Say how to read what a target sends."""
     caller = prepared.caller
-    provider = target.provider
     return Source(
-        provider.dialect.for_client(prepared.request.client_format),
+        target.provider.dialect.for_client(prepared.request.client_format),
         target.capabilities.guards,
-        partial(services.sealer.seal, caller.client, provider.issuer, target.model),
+        partial(services.sealer.seal, caller.client, target.issuer, target.model),
         partial(describe_fault, target, caller),
     )
 

@@ -15,7 +15,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, MutableMapping
 from enum import Enum, auto
 from functools import partial
-from typing import Protocol, Self
+from typing import Protocol
 
 from antiphon.core.diagnostic import Diagnostic
 from antiphon.core.events import TERMINAL_TYPES, Event
@@ -72,9 +72,8 @@ class ReaderState(Enum):
 
 
 class ForegroundTurn:
-    """Saves the turn of one run (`SaveTurn`), which holds it as a context: in the end alone, or
-    from the beginning on if the response takes longer than a moment, so that other processes know
-    its status."""
+    """Saves the turn of one run (`SaveTurn`): in the end alone, or from the beginning on if the
+    response takes longer than a moment, so that other processes know its status."""
 
     def __init__(self, started_turns: StartedTurns, store: Store, prepared: Prepared) -> None:
         self._started_turns = started_turns
@@ -86,10 +85,7 @@ class ForegroundTurn:
         self._is_saving = False
         self._is_deleted = False
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
+    def abandon(self) -> None:
         """End a response that was deleted, or whose run was broken."""
         if self._timer is not None:
             self._timer.cancel()
@@ -363,22 +359,32 @@ class LiveRun:
             self._reader_state = ReaderState.PRESENT
 
 
-def register(runs: MutableMapping[str, LiveRun], live: LiveRun) -> None:
-    """Put a live run into a table by response id, where it stays until its run is left."""
+def register(
+    runs: MutableMapping[str, LiveRun], live: LiveRun, turn: ForegroundTurn | None = None
+) -> None:
+    """Put a live run into a table by response id, where it stays until its run is left; then its
+    turn is ended, too."""
     response_id = live.run.prepared.response.id
     runs[response_id] = live
-    live.run.hold(_Registration(runs, response_id))
+    live.run.hold(_Registration(runs, response_id, turn))
 
 
 class _Registration:
-    """The place of a live run in a table."""
+    """The place of a live run in a table, and its turn."""
 
-    def __init__(self, runs: MutableMapping[str, LiveRun], response_id: str) -> None:
+    def __init__(
+        self, runs: MutableMapping[str, LiveRun], response_id: str, turn: ForegroundTurn | None
+    ) -> None:
         self._runs = runs
         self._response_id = response_id
+        self._turn = turn
 
     def __enter__(self) -> None:
         return
 
     def __exit__(self, *exception: object) -> None:
-        self._runs.pop(self._response_id)
+        try:
+            self._runs.pop(self._response_id)
+        finally:
+            if self._turn is not None:
+                self._turn.abandon()

@@ -53,10 +53,9 @@ class LiveRuns:
         them, its events are for its first reader alone. `on_reader_lost`: see `LiveRun`."""
         turn = ForegroundTurn(self._started_turns, services.store, prepared)
         run = Run(services, prepared, save=turn)
-        run.hold(turn)
         log = log or EventLog(keeps_events=False)
         live = LiveRun(run, log, turn=turn, on_reader_lost=on_reader_lost)
-        register(self.runs, live)
+        register(self.runs, live, turn)
         return live
 
     def find(self, response_id: str, client: str) -> LiveRun | None:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import islice
-from typing import Any, NamedTuple
 
 import msgspec
 
@@ -22,18 +21,10 @@ from antiphon.core.request import Request
 from antiphon.dialects.responses.listed_item import list_items, source_of_listed
 from antiphon.errors import InvalidRequest, StoreError
 from antiphon.store.chain import TurnSource
-from antiphon.store.store import Turn
-from antiphon.store.turn import decode_raw_items
+from antiphon.store.turn import ItemLocation, decode_raw_items, read_reference_id
 
 MAX_BYTES = 64 * 1024 * 1024
 _MAX_LISTED = 64  # responses that are searched for items that have an id only in lists
-
-
-class ItemLocation(NamedTuple):
-    """Where in its turn an item is. Output items sort before input items that repeat them."""
-
-    is_input: bool
-    position: int
 
 
 async def resolve_references(request: Request, turns: TurnSource, client: str = "") -> Request:
@@ -126,40 +117,6 @@ def _substitute(item: Document, stored: Document | None) -> Document:
     if stored is None or (read_reference_id(item) is None and stored.get("type") != item["type"]):
         return item
     return stored
-
-
-def read_reference_id(item: Mapping[str, Any]) -> str | None:
-    """Return the id of an `item_reference`; None for any other item. `type` is optional in it."""
-    kind = item.get("type") or ("message" if "role" in item else "item_reference")
-    id = item.get("id")
-    return id if kind == "item_reference" and isinstance(id, str) else None
-
-
-def key_of_call(call_id: str) -> str:
-    """Return the key by which the index of items has a call: providers choose the ids of calls."""
-    return f"call:{call_id}"
-
-
-def locate_items(turn: Turn) -> dict[str, ItemLocation]:
-    """Return the location of each item of a turn by its id. References are not items. Calls that
-    came with state of their provider are also located by `key_of_call`."""
-    found: dict[str, ItemLocation] = {}
-    for is_input, items in ((True, turn.input), (False, turn.output)):
-        for index, item in enumerate(items):
-            id = item.get("id")
-            if isinstance(id, str) and read_reference_id(item) is None:
-                found[id] = ItemLocation(is_input, index)
-    return {**_locate_calls(turn.output), **found}
-
-
-def _locate_calls(output: Sequence[Document]) -> dict[str, ItemLocation]:
-    if not any(item.get("encrypted_content") for item in output):
-        return {}
-    return {
-        key_of_call(item["call_id"]): ItemLocation(is_input=False, position=index)
-        for index, item in enumerate(output)
-        if isinstance(item.get("call_id"), str)
-    }
 
 
 class ItemCollector:

@@ -1,4 +1,4 @@
-"""The stored turn, its encoding, and the limits that every backend enforces.
+"""The stored turn, its encoding, where its items are, and the limits that every backend enforces.
 
 A turn is one stored response: its own input items and its output items, as unmodified JSON
 objects. Instructions are not part of it (docs/adr/0012-save-before-the-terminal-event.md). The
@@ -8,8 +8,8 @@ output is stored once: the response object has an empty one, which `Turn.respons
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, structs
@@ -183,3 +183,47 @@ def _encode(value: object, name: str, limits: StoreLimits) -> bytes:
 def decode_turn(body: bytes, expires_at: int | None) -> Turn:
     """Decode a stored turn; `expires_at` may have been renewed since the bytes were written."""
     return msgspec.structs.replace(_decode(body), expires_at=expires_at)
+
+
+# Items of a turn
+
+
+class ItemLocation(NamedTuple):
+    """Where in its turn an item is. Output items sort before input items that repeat them."""
+
+    is_input: bool
+    position: int
+
+
+def read_reference_id(item: Mapping[str, Any]) -> str | None:
+    """Return the id of an `item_reference`; None for any other item. `type` is optional in it."""
+    kind = item.get("type") or ("message" if "role" in item else "item_reference")
+    id = item.get("id")
+    return id if kind == "item_reference" and isinstance(id, str) else None
+
+
+def key_of_call(call_id: str) -> str:
+    """Return the key by which the index of items has a call: providers choose the ids of calls."""
+    return f"call:{call_id}"
+
+
+def locate_items(turn: Turn) -> dict[str, ItemLocation]:
+    """Return the location of each item of a turn by its id. References are not items. Calls that
+    came with state of their provider are also located by `key_of_call`."""
+    found: dict[str, ItemLocation] = {}
+    for is_input, items in ((True, turn.input), (False, turn.output)):
+        for index, item in enumerate(items):
+            id = item.get("id")
+            if isinstance(id, str) and read_reference_id(item) is None:
+                found[id] = ItemLocation(is_input, index)
+    return {**_locate_calls(turn.output), **found}
+
+
+def _locate_calls(output: Sequence[Document]) -> dict[str, ItemLocation]:
+    if not any(item.get("encrypted_content") for item in output):
+        return {}
+    return {
+        key_of_call(item["call_id"]): ItemLocation(is_input=False, position=index)
+        for index, item in enumerate(output)
+        if isinstance(item.get("call_id"), str)
+    }

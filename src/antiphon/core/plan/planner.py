@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from msgspec import Struct, structs
 
@@ -45,6 +45,7 @@ from antiphon.core.plan.unseal import unseal_history
 from antiphon.core.request import Request
 from antiphon.core.response import UsedSettings
 from antiphon.core.web_search.rules import SearchRules
+from antiphon.errors import InvalidRequest
 
 Modes: TypeAlias = frozenset[str]
 """Output formats and tool choices, by their names in `Capabilities`."""
@@ -113,6 +114,23 @@ class PlanInputs(Struct, frozen=True, kw_only=True):
     them."""
 
 
+_T = TypeVar("_T", bound=PlanTarget)
+_OTHER_MCP_CALLER = (
+    "the gateway calls MCP servers for one of the two models, and the provider for the other"
+)
+
+
+class PlannedTargets(Struct, Generic[_T], frozen=True):
+    """Which targets of a request can serve it."""
+
+    served: tuple[_T, ...]
+    """In the order of attempts."""
+    first: Plan
+    """The plan for the first of them."""
+    skipped: Sequence[tuple[_T, str]]
+    """Fallbacks that cannot serve it, and why."""
+
+
 class Planner:
     """Makes the plans of one request: for each target, and again without modes that it rejects.
 
@@ -134,6 +152,26 @@ class Planner:
         if plan is None:
             plan = self._plans[key] = self._make_plan(target, without)
         return plan
+
+    def plan_all(self, targets: Sequence[_T]) -> PlannedTargets[_T]:
+        """Plan the request for each target; raises `InvalidRequest` if the first one cannot serve
+        it."""
+        target, *fallbacks = targets
+        first = self.plan(target)
+        served = [target]
+        skipped: list[tuple[_T, str]] = []
+        for target in fallbacks:
+            try:
+                plan = self.plan(target)
+            except InvalidRequest as error:
+                reason = f"it cannot serve this request: {error.param} ({error.wire_code})"
+                skipped.append((target, reason))
+                continue
+            if (plan.mcp is None) == (first.mcp is None):
+                served.append(target)
+            else:
+                skipped.append((target, _OTHER_MCP_CALLER))
+        return PlannedTargets(tuple(served), first, skipped)
 
     def continue_from(self, item: Document, compacted: CompactedContext) -> Planner:
         """Return the planner of the same request with a compaction item at its end."""

@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 from antiphon.core.items import Document
 from antiphon.store.chain import TurnSource
-from antiphon.store.item_references import read_reference_id
 from antiphon.store.store import Turn
+from antiphon.store.turn import read_reference_id
 
 MAX_TURNS = 64
 """Responses that can be continued; the ones before them are kept as their history."""

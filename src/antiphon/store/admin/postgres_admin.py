@@ -22,14 +22,13 @@ from antiphon.store.admin.tables import (
     TurnRow,
     read_usage,
 )
-from antiphon.store.item_references import locate_items
 from antiphon.store.postgres.address import PostgresAddress
 from antiphon.store.postgres.connections import Connections
 from antiphon.store.postgres.migrate import connecting, migrate, read_version
 from antiphon.store.postgres.retention import Retention
 from antiphon.store.postgres.schema import MIGRATIONS
 from antiphon.store.postgres.text import decode_text, encode_optional_text, encode_text
-from antiphon.store.turn import StoreLimits, decode_turn
+from antiphon.store.turn import StoreLimits, decode_turn, locate_items
 
 _COLUMNS: dict[type[Any], tuple[str, tuple[str, ...]]] = {
     TurnRow: (

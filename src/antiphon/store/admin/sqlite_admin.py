@@ -26,7 +26,6 @@ from antiphon.store.admin.tables import (
     TurnRow,
     read_usage,
 )
-from antiphon.store.item_references import locate_items
 from antiphon.store.sqlite.access import compress, decompress
 from antiphon.store.sqlite.call_states import purge_call_states
 from antiphon.store.sqlite.conversations import purge_conversations
@@ -41,7 +40,7 @@ from antiphon.store.sqlite.file import (
 from antiphon.store.sqlite.retention import purge_turns
 from antiphon.store.sqlite.runs import purge_runs
 from antiphon.store.sqlite.schema import SCHEMA
-from antiphon.store.turn import decode_turn
+from antiphon.store.turn import decode_turn, locate_items
 
 _READ: dict[type[Any], str] = {
     TurnRow: "SELECT seq, expires_at, owner, client, body FROM turn ORDER BY seq",

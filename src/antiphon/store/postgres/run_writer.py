@@ -8,13 +8,12 @@ from typing import Any
 from msgspec import Struct
 
 from antiphon.errors import StoreUnavailable
-from antiphon.store.item_references import locate_items
 from antiphon.store.postgres.batches import BatchedStatement
 from antiphon.store.postgres.connections import Connections
 from antiphon.store.postgres.conversations import PostgresConversations
 from antiphon.store.postgres.text import encode_optional_text, encode_text
 from antiphon.store.run_log import LoggedBatch, RunStart, check_order, check_token
-from antiphon.store.turn import Clock, StoreLimits, Turn, encode_turn
+from antiphon.store.turn import Clock, StoreLimits, Turn, encode_turn, locate_items
 
 _MAX_UNCERTAIN = 10_000
 

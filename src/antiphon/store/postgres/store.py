@@ -14,12 +14,7 @@ from antiphon.core.items import Document
 from antiphon.errors import StoreError
 from antiphon.store.chain import check_finished, decode_chain, max_links, measure_chain
 from antiphon.store.decode_thread import DecodeThread
-from antiphon.store.item_references import (
-    ItemCollector,
-    ItemLocation,
-    OutputCollector,
-    key_of_call,
-)
+from antiphon.store.item_references import ItemCollector, OutputCollector
 from antiphon.store.postgres.address import parse_address
 from antiphon.store.postgres.call_states import PostgresCallStates
 from antiphon.store.postgres.claims import GRACE_S
@@ -30,7 +25,7 @@ from antiphon.store.postgres.retention import Retention
 from antiphon.store.postgres.runs import PostgresRuns
 from antiphon.store.postgres.text import decode_text, encode_text
 from antiphon.store.postgres.usage import PostgresUsageTable
-from antiphon.store.turn import Clock, StoreLimits, Turn, decode_turn
+from antiphon.store.turn import Clock, ItemLocation, StoreLimits, Turn, decode_turn, key_of_call
 
 WAIT_S = 5.0
 POOL_SIZE = 8

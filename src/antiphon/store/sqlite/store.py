@@ -17,13 +17,7 @@ from typing import Any, NamedTuple
 from antiphon.core.items import Document
 from antiphon.store.call_states import CallStates
 from antiphon.store.chain import check_finished, decode_chain, max_links, measure_chain
-from antiphon.store.item_references import (
-    ItemCollector,
-    ItemLocation,
-    OutputCollector,
-    key_of_call,
-    locate_items,
-)
+from antiphon.store.item_references import ItemCollector, OutputCollector
 from antiphon.store.sqlite.access import Bodies, FileAccess, SQLiteAccess, decompress
 from antiphon.store.sqlite.call_states import SQLiteCallStates
 from antiphon.store.sqlite.conversations import FIND_CONVERSATION_ITEM, SQLiteConversations
@@ -34,7 +28,17 @@ from antiphon.store.sqlite.retention import Retention
 from antiphon.store.sqlite.runs import SQLiteRuns
 from antiphon.store.sqlite.schema import FOUND, SCHEMA, SIZE, searchable_id
 from antiphon.store.sqlite.writer import BatchWriter, Job, MakeWriter
-from antiphon.store.turn import Clock, ExactClock, StoreLimits, Turn, decode_turn, encode_turn
+from antiphon.store.turn import (
+    Clock,
+    ExactClock,
+    ItemLocation,
+    StoreLimits,
+    Turn,
+    decode_turn,
+    encode_turn,
+    key_of_call,
+    locate_items,
+)
 from antiphon.store.usage.sqlite import SQLiteUsageTable
 from antiphon.store.usage.usage_table import UsageTable
 

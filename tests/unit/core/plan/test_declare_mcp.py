@@ -552,3 +552,25 @@ def test_a_target_that_calls_servers_itself_cannot_take_over() -> None:
     native = plan(listing("weather"), capabilities=Capabilities(hosted_tools=frozenset({"mcp"})))
     assert can_take_over(managed, begun=managed)
     assert not can_take_over(native, begun=managed)
+
+
+def test_a_fallback_is_skipped_if_it_cannot_serve_the_request_or_calls_servers_itself() -> None:
+    first = ModelTarget("p", "first")
+    other = ModelTarget("p", "other")
+    small = ModelTarget("p", "small", Capabilities(max_tools=1))
+    native = ModelTarget("p", "native", Capabilities(hosted_tools=frozenset({"mcp"})))
+    tools = (server(), READ, {**READ, "name": "write"})
+    planner = Planner(
+        Request(raw={}, model="m", input=(USER,), tools=tools), PlanInputs(hosted_tools=MANAGED)
+    )
+    planned = planner.plan_all((first, small, native, other))
+    assert planned.served == (first, other)
+    assert planned.first is planner.plan(first)
+    assert planned.skipped == [
+        (small, "it cannot serve this request: tools (None)"),
+        (
+            native,
+            "the gateway calls MCP servers for one of the two models, and the provider for the"
+            " other",
+        ),
+    ]
