@@ -21,8 +21,17 @@ class PostgresProxy:
         self.lose_replies = 0
         """How many of the next replies are lost with their connection, after the server has done
         what it was asked for."""
+        self.replies_left: int | None = None
+        """How many more replies are passed on; None: all of them."""
+        self.has_withheld = False
+        """Whether a reply was not passed on."""
         self._writers: set[asyncio.StreamWriter] = set()
         self._silent: set[asyncio.StreamWriter] = set()
+
+    @property
+    def connection_count(self) -> int:
+        """Number of connections of clients that are open."""
+        return len(self._writers) // 2
 
     def cut_all(self) -> None:
         """Close every connection."""
@@ -55,6 +64,11 @@ class PostgresProxy:
                 if is_reply and self.lose_replies:
                     self.lose_replies -= 1
                     break
+                if is_reply and self.replies_left is not None:
+                    if not self.replies_left:
+                        self.has_withheld = True
+                        continue
+                    self.replies_left -= 1
                 if writer not in self._silent:
                     writer.write(data)
                     await writer.drain()

@@ -19,13 +19,13 @@ _HAS_SCHEMA = "SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = $1)"
 
 
 async def connect(address: PostgresAddress) -> Any:
-    """Open one connection; raises `StoreError`."""
+    """Open one connection; raises `StoreError`. If it is cancelled, no connection stays open."""
     address.check_files()
     connection = None
     try:
         connection = await import_asyncpg().connect(**address.options())
         await connection.execute(address.session(), timeout=address.connect_s)
-    except Exception as error:
+    except BaseException as error:
         if connection is not None:
             connection.terminate()
         if not is_driver_error(error):

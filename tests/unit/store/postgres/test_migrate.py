@@ -10,6 +10,8 @@ from antiphon.errors import StoreError
 from antiphon.store.postgres.address import parse_address
 from antiphon.store.postgres.migrate import connect, migrate, read_version
 from antiphon.store.postgres.schema import MIGRATIONS
+from tests.support.postgres_proxy import PostgresProxy
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio
 
@@ -59,3 +61,22 @@ async def test_a_version_that_cannot_be_read_is_reported(postgres_url: str) -> N
     stranger = parse_address(postgres_url.replace("postgres@", f"{address.schema}@"))
     with pytest.raises(StoreError, match=f"permission denied for schema {address.schema}"):
         await read_version(stranger)
+
+
+async def test_a_connection_whose_opening_is_cancelled_is_closed(proxy: PostgresProxy) -> None:
+    address = parse_address(proxy.url)
+    cancelled = 0
+    while True:
+        proxy.replies_left = cancelled
+        proxy.has_withheld = False
+        opening = asyncio.ensure_future(connect(address))
+        await until(lambda: proxy.has_withheld or opening.done(), "the server has replied")  # noqa: B023
+        if opening.done():
+            break
+        opening.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await opening
+        await until(lambda: proxy.connection_count == 0, "the connection is closed")
+        cancelled += 1
+    await opening.result().close()
+    assert cancelled > 1, "the opening was never cancelled between two replies"
