@@ -7,8 +7,9 @@ that of a provider on a socket (`up/m`), which sends each of two text deltas whe
 read the one before, or the built-in echo (`echo/echo`). A switch is a call whose function stands in
 another project file than the call before it. Classes are those of the layers that run a request
 (`engine`, `runs`, `observe`, `server`, `stages`) with a method that was called, in a streamed and
-in a background request. One request goes through before the counted ones, so that imports and
-caches are warm.
+in a background request. A class that at most one other module imports is a part of that module, and
+is read with it; the others are those to know. One request goes through before the counted ones, so
+that imports and caches are warm.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import asyncio
 import json
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -29,6 +31,7 @@ from msgspec import structs
 import antiphon
 from antiphon.config import LogConfig, StoreConfig
 from tests.support.gateways import Running, events_of, running, settings
+from tests.support.source_modules import Module, read_modules
 from tests.support.upstream import DONE, Connection, ReceivedRequest, upstream, usage
 from tests.support.waiting import until
 
@@ -46,6 +49,8 @@ class RequestPath:
     """Calls by file, in the order of the first call."""
     classes: set[str] = field(default_factory=set)
     """Classes of the layers that run a request, as `file:name`."""
+    to_know: set[str] = field(default_factory=set)
+    """Those of them that several other modules import."""
     switches: int = 0
     calls: int = 0
     most_unread: int = 0
@@ -148,7 +153,23 @@ async def count_request_path(directory: Path, model: str = MODELS[0]) -> Request
             with _recorded(background):
                 await _generate_in_background(gateway, body, paced)
     path.classes |= background.classes
+    path.to_know = _imported_by_several(path.classes)
     return path
+
+
+def _imported_by_several(classes: set[str]) -> set[str]:
+    """Return the classes (`file:name`) that more than one module imports besides their own."""
+    importers = Counter(
+        imported
+        for module in read_modules()
+        for imported in {imported for _, imported in module.imports()}
+    )
+    return {each for each in classes if importers[_full_name(each)] > 1}
+
+
+def _full_name(each: str) -> str:
+    path, _, name = each.partition(":")
+    return f"{Module(path, '').name}.{name}"
 
 
 if __name__ == "__main__":
@@ -157,6 +178,6 @@ if __name__ == "__main__":
     for name, calls in found.files.items():
         print(f"{calls:5} {name}")
     for name in sorted(found.classes):
-        print(f"      {name}")
+        print(f"      {name}{'' if name in found.to_know else ' (a part of one module)'}")
     print(f"{len(found.files)} files, {found.switches} switches, {found.calls} calls")
-    print(f"{len(found.classes)} classes")
+    print(f"{len(found.classes)} classes, {len(found.to_know)} of them to know")

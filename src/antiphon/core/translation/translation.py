@@ -166,7 +166,7 @@ class Translation:
         """Begin with calls of the gateway, before the first request; its plan says which."""
         events += self.start()
         self.path.feed_machine(self._chain.open(), events)
-        self._conclude(events)
+        self._conclude(map_finish_reason(None), events)
 
     def note_request(self, plan: Plan) -> None:
         """The request of this round is about to be sent. If its plan is known, usage that the
@@ -274,18 +274,18 @@ class Translation:
             self.next = structs.replace(self._round, fault=fault)
             return
         # A response that was cut off or failed has no further round.
-        ended_well = map_finish_reason(_finish_reason(machine)).status == "completed"
-        may_continue = self.rounds < _MAX_ROUNDS and ended_well
+        outcome = map_finish_reason(_finish_reason(machine))
+        may_continue = self.rounds < _MAX_ROUNDS and outcome.status == "completed"
         held_back = self._chain.close() if may_continue else self._chain.close_for_good()
         self.path.feed_machine(held_back, events)
         if not machine.has_ended:
-            self._conclude(events)
+            self._conclude(outcome, events)
 
-    def _conclude(self, events: list[Event]) -> None:
+    def _conclude(self, outcome: Outcome, events: list[Event]) -> None:
         """End the response, or say what has to be done before."""
         chain = self._chain
         if not chain.wishes:
-            self._end(events)
+            self._end(outcome, events)
             return
         events += self.machine.end_round()
         if calls := chain.calls:
@@ -298,9 +298,8 @@ class Translation:
             is_required=chain.requires_round,
         )
 
-    def _end(self, events: list[Event], reason: str | None = None) -> None:
+    def _end(self, outcome: Outcome, events: list[Event]) -> None:
         machine = self.machine
-        outcome = map_finish_reason(reason or _finish_reason(machine))
         if outcome.status == "completed":
             events += machine.complete_answer()
         if self._plans and not machine.has_usage:  # the provider sent no token counts
@@ -322,7 +321,7 @@ class Translation:
             self.path.feed_machine(calls[0].announce(), events)
             self.next = Calls(calls)
         else:
-            self._conclude(events)
+            self._conclude(map_finish_reason(_finish_reason(self.machine)), events)
 
     def begin_round(self) -> None:
         """Go on with the round that `next` wants: its request is about to be sent."""
@@ -355,7 +354,7 @@ class Translation:
         self._plans.pop(self.rounds, None)  # it was not answered, so it costs nothing
         self.path.feed_machine(self._chain.give_up(), events)
         if not self.machine.has_ended:
-            self._end(events, "stop")
+            self._end(COMPLETED, events)
 
 
 def is_blocked(translation: Translation) -> bool:
