@@ -186,7 +186,7 @@ class BackgroundRuns:
                 self._start(accepted, claimed.token, await self._load_log(claimed, waiting))
                 return
             except AntiphonError as error:
-                self._report("background.start_failed", error)
+                self._report("background.start_failed", error, response_id=claimed.turn.id)
                 if isinstance(error, InvalidRequest):  # others are for the operator
                     reason = error.message
         self._queue.drop(claimed.turn.id)
@@ -262,7 +262,7 @@ class BackgroundRuns:
             is_cancelled = claimed.is_cancel_requested
             await self._abandoned.end(claimed, is_cancelled=is_cancelled, reason=reason)
         except StoreError as error:
-            self._report("background.end_failed", error)
+            self._report("background.end_failed", error, response_id=claimed.turn.id)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         self._track(asyncio.get_running_loop().create_task(work))
@@ -271,8 +271,8 @@ class BackgroundRuns:
         self._tasks[task] = None
         task.add_done_callback(self._tasks.pop)
 
-    def _report(self, event: str, error: AntiphonError) -> None:
-        self._engine.services.emit(Entry(event, "error", {"reason": error.message}))
+    def _report(self, event: str, error: AntiphonError, **facts: str) -> None:
+        self._engine.services.emit(Entry(event, "error", {"reason": error.message, **facts}))
 
 
 def _forget_failure(task: asyncio.Task[None]) -> None:

@@ -111,6 +111,8 @@ async def test_a_queued_response_that_cannot_be_generated_any_more_has_the_reaso
         found = document_of(await second.request("GET", f"/v1/responses/{queued}"))
     message = f"Previous response with id '{previous}' not found."
     assert found["error"] == {"code": "server_error", "message": message}
+    [failed] = [entry for entry in second.log if entry.event == "background.start_failed"]
+    assert failed.facts == {"reason": message, "response_id": queued}
 
 
 @pytest.mark.parametrize(
