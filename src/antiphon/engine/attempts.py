@@ -8,18 +8,19 @@ response that is read. Only the run decides when the next call is made.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Protocol, Self, TypeVar
 
 from antiphon.core.diagnostic import Diagnostic
-from antiphon.core.events import Event
-from antiphon.core.faults.fault import ProviderFault, timeout_fault
+from antiphon.core.events import Created, Event, Failed, InProgress
+from antiphon.core.faults.fault import FaultType, ProviderFault, protocol_fault, timeout_fault
 from antiphon.core.faults.kinds import FaultKind
+from antiphon.core.items import Item, Message, OutputText
 from antiphon.core.plan.next_round import FinishedRound
 from antiphon.core.plan.plan import Outbound, Plan
-from antiphon.core.translation.next_step import Round
-from antiphon.core.translation.translation import Translation
+from antiphon.core.translation.next_step import READING, Round
+from antiphon.core.translation.translation import Translation, is_blocked
 from antiphon.engine.encoding import RequestEncoding
 from antiphon.engine.health import NO_KEY, KeyLease
 from antiphon.engine.rejections import ModeFallback
@@ -40,6 +41,15 @@ class ConnectionLog(Protocol):
     """Reports connections that broke."""
 
     def lost_after_finish(self, fault: ProviderFault, translation: Translation) -> None: ...
+
+
+class EventBuffer(Protocol):
+    """Keeps events until their reader asks for them."""
+
+    unread: list[Event]
+
+    @property
+    def log(self) -> ConnectionLog: ...
 
 
 class Attempt:
@@ -93,6 +103,31 @@ class Attempt:
                 self._raw.feed(body)
             raise UpstreamError(provider.dialect.classify(received.status, received.headers, body))
         return latency_ms
+
+    async def read_output(
+        self, translation: Translation, buffer: EventBuffer, *, whole: bool
+    ) -> None:
+        """Read the first output, or with `whole` all of it; raises `UpstreamError` if that is none
+        which a client could use."""
+        provider = self.plan.provider
+        if whole:
+            events = await self.read_whole(translation)
+            fault = fault_of_whole_round(translation, events, provider)
+            if fault is not None:
+                raise UpstreamError(fault)
+            buffer.unread.extend(events)
+            return
+        while not has_output(translation, buffer.unread):
+            if self.is_whole:
+                events = await self.read_whole(translation)
+            else:
+                events = await self.read(translation, buffer.log)
+            buffer.unread.extend(events)  # after the await: `start` may have taken the others
+        fault = fault_without_output(translation, buffer.unread, provider)
+        if fault is not None:
+            raise UpstreamError(fault)
+        if translation.next is READING:
+            self.watch_idle(finishing=translation.machine.pending_finish is not None)
 
     async def read(self, translation: Translation, log: ConnectionLog) -> list[Event]:
         """Read the network once; return the events that come of it."""
@@ -171,6 +206,53 @@ def _lose(translation: Translation, fault: ProviderFault, log: ConnectionLog) ->
     if machine.pending_finish is not None and not machine.has_ended:
         log.lost_after_finish(fault, translation)
     return translation.connection_lost(fault)
+
+
+# Output of a round
+
+
+def has_output(translation: Translation, events: Sequence[Event]) -> bool:
+    """Whether the provider has sent enough to commit to its attempt; `events` are unread."""
+    if translation.path.is_holding_back or translation.next is not READING:
+        return True
+    if translation.machine.pending_finish is not None and not is_blocked(translation):
+        return True
+    return any(type(event) not in _NO_OUTPUT for event in events)
+
+
+_NO_OUTPUT = frozenset({Created, InProgress, Failed})
+
+
+def fault_without_output(
+    translation: Translation, events: Sequence[Event], provider: str
+) -> ProviderFault | None:
+    """Return why a round failed, if it failed without output that a client could use."""
+    if translation.rounds:  # what earlier rounds brought stays
+        return translation.next.fault if isinstance(translation.next, Round) else None
+    ending = events[-1] if events else None
+    if not isinstance(ending, Failed) or not all(map(_is_blank, ending.response.output)):
+        return None
+    message = f"{provider} closed the stream without any output."
+    return translation.machine.fault or protocol_fault(message)
+
+
+def fault_of_whole_round(
+    translation: Translation, events: Sequence[Event], provider: str
+) -> ProviderFault | None:
+    """Return why a whole response failed, if it failed without output that a client could use: the
+    same rule as for a streamed one (ADR 0083)."""
+    fault = fault_without_output(translation, events, provider)
+    if fault is not None and fault.type is FaultType.unknown:  # a 200 with nothing we know
+        return protocol_fault(fault.message)
+    return fault
+
+
+def _is_blank(item: Item) -> bool:
+    """Whether an item is the empty message that a whole response without text has."""
+    return isinstance(item, Message) and item.content in ((), (OutputText(),))
+
+
+# All calls of a run
 
 
 class TimeLimit:

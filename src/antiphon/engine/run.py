@@ -28,10 +28,10 @@ from typing import Any, Literal, Self, TypeAlias, TypeVar
 import msgspec
 
 from antiphon.core.diagnostic import Diagnostic
-from antiphon.core.events import TERMINAL_TYPES, Created, Event, Failed, InProgress
-from antiphon.core.faults.fault import FaultType, ProviderFault, protocol_fault, timeout_fault
+from antiphon.core.events import TERMINAL_TYPES, Event
+from antiphon.core.faults.fault import ProviderFault, timeout_fault
 from antiphon.core.filters.gateway_call import GatewayCall
-from antiphon.core.items import Item, Message, OutputText
+from antiphon.core.items import Item
 from antiphon.core.mcp.items import LIST
 from antiphon.core.plan.plan import Plan
 from antiphon.core.response import Response
@@ -42,7 +42,6 @@ from antiphon.core.translation.next_step import READING, Calls, Round
 from antiphon.core.translation.translation import (
     Replanned,
     Translation,
-    is_blocked,
     make_translation,
 )
 from antiphon.dialects.responses.create_response import report_settings
@@ -328,23 +327,7 @@ class Run:
         translation = self._translation
         translation.note_request(attempt.plan)
         await attempts.send(attempt)
-        if whole:
-            events = await attempt.read_whole(translation)
-            fault = fault_of_whole_round(translation, events, attempt.plan.provider)
-        else:
-            events = []
-            while not has_output(translation, output.unread):
-                if attempt.is_whole:
-                    arrived = await attempt.read_whole(translation)
-                else:
-                    arrived = await attempt.read(translation, output.log)
-                output.unread.extend(arrived)  # after the await: `start` may have taken the others
-            fault = fault_without_output(translation, output.unread, attempt.plan.provider)
-        if fault is not None:
-            raise UpstreamError(fault)
-        output.unread.extend(events)
-        if not whole and translation.next is READING:
-            attempt.watch_idle(finishing=translation.machine.pending_finish is not None)
+        await attempt.read_output(translation, output, whole=whole)
 
     def _restart(self, plan: Plan) -> None:
         """Read from the current target from now on; drop what an attempt before it has brought."""
@@ -432,43 +415,7 @@ def make_source(services: Services, prepared: Prepared, target: Target) -> Sourc
     )
 
 
-# Output of a round
-
-
-def has_output(translation: Translation, events: Sequence[Event]) -> bool:
-    """Whether the provider has sent enough to commit to its attempt; `events` are unread."""
-    if translation.path.is_holding_back or translation.next is not READING:
-        return True
-    if translation.machine.pending_finish is not None and not is_blocked(translation):
-        return True
-    return any(type(event) not in _NO_OUTPUT for event in events)
-
-
-_NO_OUTPUT = frozenset({Created, InProgress, Failed})
-
-
-def fault_without_output(
-    translation: Translation, events: Sequence[Event], provider: str
-) -> ProviderFault | None:
-    """Return why a round failed, if it failed without output that a client could use."""
-    if translation.rounds:  # what earlier rounds brought stays
-        return translation.next.fault if isinstance(translation.next, Round) else None
-    ending = events[-1] if events else None
-    if not isinstance(ending, Failed) or not all(map(_is_blank, ending.response.output)):
-        return None
-    message = f"{provider} closed the stream without any output."
-    return translation.machine.fault or protocol_fault(message)
-
-
-def fault_of_whole_round(
-    translation: Translation, events: Sequence[Event], provider: str
-) -> ProviderFault | None:
-    """Return why a whole response failed, if it failed without output that a client could use: the
-    same rule as for a streamed one (ADR 0083)."""
-    fault = fault_without_output(translation, events, provider)
-    if fault is not None and fault.type is FaultType.unknown:  # a 200 with nothing we know
-        return protocol_fault(fault.message)
-    return fault
+# The opening with calls of the gateway
 
 
 def fault_of_opening(translation: Translation) -> ProviderFault | None:
@@ -483,11 +430,6 @@ def fault_of_opening(translation: Translation) -> ProviderFault | None:
 
 def _is_list(item: Item) -> bool:
     return isinstance(item, dict) and item["type"] == LIST
-
-
-def _is_blank(item: Item) -> bool:
-    """Whether an item is the empty message that a whole response without text has."""
-    return isinstance(item, Message) and item.content in ((), (OutputText(),))
 
 
 # Calls that the gateway makes itself

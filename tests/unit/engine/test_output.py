@@ -19,11 +19,11 @@ from antiphon.core.history.capsule import Unopened
 from antiphon.core.plan.planner import PlanInputs, Planner
 from antiphon.core.response import Response
 from antiphon.dialects.chat.dialect import ChatDialect
-from antiphon.engine.attempts import Attempts
+from antiphon.engine.attempts import Attempts, fault_without_output, has_output
 from antiphon.engine.fault_report import log_fields
 from antiphon.engine.output import RunOutput, SaveInStore
 from antiphon.engine.routing import Target
-from antiphon.engine.run import fault_without_output, has_output, translate
+from antiphon.engine.run import translate
 from antiphon.engine.services import Caller, Prepared, Services, choose_locale
 from antiphon.engine.tracing import RunTrace
 from antiphon.errors import StoreError

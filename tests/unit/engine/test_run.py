@@ -45,7 +45,7 @@ STEPS = {
     "plan": "core/plan/planner.py:plan",
     "encode": "dialects/chat/encode.py:encode",
     "open": "engine/attempts.py:open",
-    "first byte": "engine/run.py:has_output",
+    "first byte": "engine/attempts.py:has_output",
     "mid-stream": "engine/attempts.py:read",
     "filter": "core/filters/simple_filters.py:feed",
     "stage": "stages/builtin.py:on_terminal",
