@@ -13,6 +13,7 @@ import os
 import sys
 from collections.abc import AsyncIterator, Generator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -60,8 +61,16 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if config.option.quick and len(items) > tiers.MOST_QUICK_TESTS:
+    is_worker = hasattr(config, "workerinput")  # of pytest-xdist: see the next hook
+    if config.option.quick and not is_worker and len(items) > tiers.MOST_QUICK_TESTS:
         raise pytest.UsageError(tiers.too_many(len(items)))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_node_collection_finished(node: Any, ids: list[str]) -> None:
+    """Called in the process that shows the results, when a worker has collected all tests."""
+    if node.config.option.quick and len(ids) > tiers.MOST_QUICK_TESTS:
+        pytest.exit(tiers.too_many(len(ids)), returncode=pytest.ExitCode.USAGE_ERROR)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -27,6 +27,7 @@ ALLOWED = {layer: set(LAYERS[: rank + 1]) for rank, layer in enumerate(LAYERS)}
 ALLOWED |= {layer: ALLOWED[layer] & PURE for layer in PURE}  # a pure module imports only pure ones
 ALLOWED["antiphon"] = set(LAYERS) - {"cli"}  # what it exports, imported when it is first used
 ALLOWED["dialect"] = {"errors", "framing", "core", "dialects", "providers"}  # for other packages
+ALLOWED["stage"] = {"core", "stages"}  # for other packages, too
 ALLOWED["types"] = set()  # for users of the library, and their type checkers
 ALLOWED["library"] |= {"types"}
 ALLOWED["server"] |= {"antiphon"}

@@ -13,12 +13,14 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import msgspec
 import pytest
 
 import antiphon
+from antiphon import dialect, stage
 
 API = Path(__file__).parent / "public_api.txt"
 SOURCE = Path(__file__).parents[1] / "src"
@@ -32,13 +34,20 @@ print(time.process_time() - before, *sorted(set(sys.modules) - modules))
 
 
 def describe_api() -> str:
-    """Every public name, one line for each signature."""
-    return "".join(f"{line}\n" for name in antiphon.__all__ for line in _describe(name))
+    """Every public name, one line for each signature, of the library and of the two modules for
+    authors of other packages."""
+    lines = [line for name in antiphon.__all__ for line in _describe(name, antiphon)]
+    for facade in (dialect, stage):
+        lines += ["", f"# {facade.__name__}"]
+        lines += [line for name in facade.__all__ for line in _describe(name, facade)]
+    return "".join(f"{line}\n" for line in lines)
 
 
-def _describe(name: str) -> Iterator[str]:
-    value = getattr(antiphon, name)
-    if isinstance(value, type):
+def _describe(name: str, module: ModuleType) -> Iterator[str]:
+    value = getattr(module, name)
+    if module is not antiphon and getattr(antiphon, name, None) is value:
+        yield f"{name}: see above"
+    elif isinstance(value, type):
         yield f"class {name}[{value.__bases__[0].__name__}]{_call_signature(value)}"
         yield from sorted(_members(value))
     elif callable(value) and not hasattr(value, "__args__"):

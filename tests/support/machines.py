@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from antiphon.core.deltas import Delta
+from antiphon.core.deltas import Delta, Usage
 from antiphon.core.events import Event
 from antiphon.core.response import Response
 from antiphon.core.stream.blocks import Seal
@@ -51,6 +51,7 @@ def machine(
     seal: Seal | None = None,
     empty_arguments: str = "",
     limits: ResponseLimits = DEFAULT_LIMITS,
+    earlier_usage: Usage | None = None,
 ) -> ResponseMachine:
     return ResponseMachine(
         Response(id="resp_1", created_at=NOW - 100, model=model),
@@ -60,6 +61,7 @@ def machine(
         seal=seal,
         empty_arguments=empty_arguments,
         limits=limits,
+        earlier_usage=earlier_usage,
     )
 
 

@@ -2,14 +2,15 @@
 
 `@table` is written like `@pytest.mark.parametrize`. It is for tests without fixtures of their own:
 pytest needs more time to set up a test than most rows need to run. A row that fails is a failed
-subtest with its name, and the rows after it run all the same. To select or debug a row, make each
-row a test again: `ANTIPHON_EACH_CASE=1 pytest -k "the_test and the_row"`.
+subtest with its name, and the rows after it run all the same. To debug a row, make each row a test
+again, with an id that pytest gives it: `ANTIPHON_EACH_CASE=1 pytest -k the_test`.
 """
 
 from __future__ import annotations
 
 import inspect
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import wraps
@@ -53,6 +54,8 @@ def table(
     given = ids if ids is None or callable(ids) else [*ids]
 
     def decorate(test: Test) -> Test:
+        if inspect.isgeneratorfunction(test) or inspect.isasyncgenfunction(test):
+            raise TypeError(f"{test.__name__} has a `yield`: its rows would never run")
         if EACH_CASE:
             decorated: Test = pytest.mark.parametrize(names, values, ids=given)(test)
             return decorated
@@ -77,7 +80,20 @@ def read_rows(columns: Sequence[str], rows: Sequence[object], ids: Ids | None = 
             show = ids if callable(ids) else repr
             name = "-".join(_shorten(str(show(value))) for value in values)
         read.append(Row(name, dict(zip(columns, values, strict=True))))
-    return read
+    return _number(read)
+
+
+def _number(rows: Sequence[Row]) -> list[Row]:
+    """Give rows with the same name, which may be cut, a number each."""
+    count = Counter(row.name for row in rows)
+    seen: Counter[str] = Counter()
+    numbered = []
+    for row in rows:
+        seen[row.name] += 1
+        is_alone = count[row.name] == 1
+        name = row.name if is_alone else f"{row.name} ({seen[row.name]})"
+        numbered.append(Row(name, row.arguments))
+    return numbered
 
 
 def _combine(outer: Sequence[Row], inner: Sequence[Row]) -> list[Row]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -9,13 +10,13 @@ import pytest
 
 from antiphon.core.client_profile import OTHER
 from antiphon.core.deltas import Text
-from antiphon.core.events import Created, Event, Failed, InProgress
+from antiphon.core.events import Completed, Created, Event, Failed, InProgress
 from antiphon.core.faults.messages import describe
 from antiphon.core.plan.plan import Plan
 from antiphon.core.structured_output.contract import OutputContract
 from antiphon.stages.builtin import PersistStage, TraceStage, build_pipeline
 from antiphon.stages.log import Entry
-from antiphon.stages.pipeline import Batch, Pipeline, Stage
+from antiphon.stages.pipeline import Batch, Pipeline, Stage, with_terminal
 from antiphon.stages.trace import PayloadTraceStage
 from tests.support.machines import machine
 
@@ -124,7 +125,42 @@ def test_every_stage_is_closed() -> None:
     assert (first.event_count, second.event_count) == (3, 3)
 
 
-def build(log: list[Entry], trace: TraceStage, **changes: Any) -> Pipeline:
+class FailingCloseStage(AlwaysFailingStage):
+    def close(self, batch: Batch) -> None:
+        raise AssertionError("closed after it was removed")
+
+
+def test_a_stage_that_was_removed_is_not_closed() -> None:
+    trace = TraceStage()
+    pipeline = Pipeline([FailingCloseStage(), trace])
+    pipeline.feed(Batch(answer()))
+    pipeline.close(Batch([], event_count=3))
+    assert trace.event_count == 3
+
+
+class WithholdingStage(Stage):
+    """Takes the text out of the response."""
+
+    def on_terminal(self, batch: Batch) -> Batch:
+        last = batch.events[-1]
+        assert isinstance(last, Completed)
+        empty = msgspec.structs.replace(last.response, output=(), output_text="")
+        return with_terminal(batch, Completed(empty))
+
+
+def test_stages_of_other_packages_come_before_trace_log_and_store() -> None:
+    log: list[Entry] = []
+    trace = TraceStage()
+    batch = build(log, trace, [WithholdingStage()]).feed(Batch(answer("a secret")))
+    assert trace.response is not None
+    assert trace.response.output == ()
+    assert batch.to_save is trace.response
+    assert [entry.facts["items"] for entry in log] == [0]
+
+
+def build(
+    log: list[Entry], trace: TraceStage, stages: Sequence[Stage] = (), **changes: Any
+) -> Pipeline:
     plan = msgspec.structs.replace(Plan(provider="up", model="m"), **changes)
     return build_pipeline(
         plan,
@@ -135,6 +171,7 @@ def build(log: list[Entry], trace: TraceStage, **changes: Any) -> Pipeline:
         elapsed_ms=lambda: 1.0,
         cost_usd=lambda usage: None,
         store=True,
+        stages=stages,
     )
 
 

@@ -6,11 +6,12 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.support.tables import Row, read_rows
+from tests.support.tables import Row, read_rows, table
 
 ROOT = Path(__file__).parents[3]
 MODULE = """
@@ -38,6 +39,20 @@ async def test_in_an_event_loop(number):
 def test_without_rows(nothing):
     raise AssertionError
 """
+
+
+def test_rows_with_the_same_name_are_numbered() -> None:
+    rows = read_rows(["text"], ["a" * 70 + "b", "a" * 70 + "c", "d"])
+    cut = "'" + "a" * 58 + "…"
+    assert [row.name for row in rows] == [f"{cut} (1)", f"{cut} (2)", "'d'"]
+
+
+def test_a_generator_is_refused() -> None:
+    with pytest.raises(TypeError, match="`yield`: its rows would never run"):
+
+        @table("number", [1, 2])
+        def numbers(number: int) -> Iterator[int]:
+            yield number
 
 
 def run(directory: Path, **variables: str) -> list[str]:

@@ -102,8 +102,6 @@ class ResponseMachine:
         self._calls_by_id: dict[str, CallBlock] = {}
         self._raw_items: dict[int, RawBlock] = {}
         self._usage_counter = UsageCounter(earlier_usage)
-        self.has_usage = earlier_usage is not None
-        """Whether token counts are known."""
         self._round_start = 0
         self._annotations: list[Annotation] = []
         self._pending_states: list[ReasoningState] = []
@@ -128,6 +126,11 @@ class ResponseMachine:
     def output(self) -> tuple[Item, ...]:
         """Every announced item; the open one as far as it has come."""
         return self._sequencer.output
+
+    @property
+    def has_usage(self) -> bool:
+        """Whether token counts are known."""
+        return self._usage_counter.is_known
 
     @property
     def model(self) -> str:
@@ -360,7 +363,6 @@ class ResponseMachine:
         """Update the token counts, without an event; missing counts keep their earlier values."""
         self._expect_output("usage")
         self._usage_counter.feed(usage)
-        self.has_usage = True
         return []
 
     def service_tier(self, tier: str) -> list[Event]:
@@ -463,7 +465,7 @@ class ResponseMachine:
         status: str = "incomplete" if ending is CANCELLED else ending.status
         reason = ending.incomplete_reason
         code = ending.error_code
-        if not self.has_usage:
+        if not self._usage_counter.is_known:
             self._usage_counter.feed(Usage())  # zeros: the provider sent no counts
         self._response = msgspec.structs.replace(
             self._response,

@@ -61,6 +61,8 @@ class UsageCounter:
     def __init__(self, earlier: Usage | None = None) -> None:
         self._earlier_rounds = earlier
         self._current_round: Usage | None = None
+        self.is_known = earlier is not None
+        """Whether there are any counts."""
 
     @property
     def total(self) -> Usage | None:
@@ -70,6 +72,7 @@ class UsageCounter:
         return add_usage(self._earlier_rounds, self._current_round)
 
     def feed(self, usage: Usage) -> None:
+        self.is_known = True
         self._current_round = (
             usage if self._current_round is None else merge_usage(self._current_round, usage)
         )

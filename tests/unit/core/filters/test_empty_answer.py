@@ -51,6 +51,13 @@ def test_without_reminders_an_empty_answer_is_only_noted() -> None:
     assert close_round(REASONING, Finish("length"), reminds=False).diagnostics == ()
 
 
+def test_a_round_without_a_finish_reason_does_not_end_with_that_of_the_round_before() -> None:
+    subject = close_round(STOP)
+    subject.feed(REASONING)
+    subject.close(final=True)
+    assert (subject.follow_up, subject.diagnostics) == (None, ())
+
+
 def test_an_answer_after_the_reminder_is_not_noted_as_empty() -> None:
     subject = close_round(REASONING, STOP)
     subject.feed(Text("Here."))

@@ -50,6 +50,15 @@ def test_rounds_without_counts_have_no_total() -> None:
     assert counter.total is None
 
 
+def test_counts_are_known_once_there_are_some_of_this_or_an_earlier_round() -> None:
+    assert UsageCounter(Usage(input_tokens=1)).is_known
+    counter = UsageCounter()
+    assert not counter.is_known
+    counter.feed(Usage())
+    counter.next_round()
+    assert counter.is_known
+
+
 def _message(*content: OutputText | RefusalText) -> Message:
     return Message(id="msg_1", status="completed", content=content)
 

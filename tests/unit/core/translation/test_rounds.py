@@ -283,6 +283,22 @@ def test_estimated_usage_counts_the_requests_that_were_answered() -> None:
     assert (usage["input_tokens"], usage["output_tokens"], usage["estimated"]) == (300, 1, True)
 
 
+def test_usage_that_the_provider_or_an_earlier_request_has_reported_is_not_estimated() -> None:
+    reported = script_of(Text("a"), Usage(5, 3), Finish("stop"))
+    unreported = script_of(Text("a"), Text("b"), Finish("stop"))
+    for subject, source, counts in (
+        (machine(), reported, (5, 3)),
+        (machine(earlier_usage=Usage(7, 2)), unreported, (7, 2)),
+    ):
+        translation = Translation(subject, Source(source))
+        translation.note_request(Plan(provider="p", model="m", instructions="x" * 400))
+        response = check_response(read(translation, 3))
+        usage = response["usage"]
+        assert response["status"] == "completed"
+        assert (usage["input_tokens"], usage["output_tokens"]) == counts
+        assert "estimated" not in usage
+
+
 def test_the_bridge_awaits_a_round_only_between_rounds() -> None:
     translation = Translation(
         machine(), Source(script_of(Text("a"), Finish("stop"))), [AskingFilter(1)]
