@@ -320,7 +320,7 @@ class Run:
         attempts = self._attempts
         output = self._output
         attempt = await attempts.encode()
-        if attempt.plan is not attempts.plan:  # of a further round, or with parts left out
+        if attempt.plan is not attempts.plan:  # of a further round, or changed by the encoding
             output.use_plan(attempt.plan)
             if not self._translation.rounds and attempt.plan.used != attempts.plan.used:
                 self._restart(attempt.plan)

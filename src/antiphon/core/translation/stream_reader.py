@@ -60,8 +60,6 @@ class StreamReader:
 
     def finish(self, last: Sequence[Delta]) -> list[Delta]:
         """End the stream: return its last deltas, and those that the filters held back."""
-        if not self.has_markup:
-            return [*last]
         deltas = [*self.filter_markup(last)]
         held_back: list[Delta] = []
         for each in self._markup_filters:
