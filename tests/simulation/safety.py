@@ -338,10 +338,14 @@ def wants_round(exchange: Exchange, call: UpstreamCall) -> bool:
 
 def _ran_out_of_time(world: World, exchange: Exchange) -> bool:
     """Whether the total timeout ended a response, as after a long wait for the next attempt."""
-    total_s = next(iter(world.config.providers.values())).timeouts.total_s
-    error = (exchange.response or {}).get("error") or {}
-    is_late = exchange.ended - exchange.began >= total_s
-    return is_late and "raise the total timeout" in error.get("message", "")
+    is_late = exchange.ended - exchange.began >= world.total_s
+    return is_late and names_total_timeout(exchange.response or {})
+
+
+def names_total_timeout(response: dict[str, Any]) -> bool:
+    """Whether a response says that it has failed because its total time was over."""
+    error = response.get("error") or {}
+    return "raise the total timeout" in error.get("message", "")
 
 
 def _must_show(exchange: Exchange, call: UpstreamCall) -> bool:

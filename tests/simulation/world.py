@@ -104,6 +104,11 @@ class World:
         """Whether a process may be unable to renew its lease although it works."""
         return bool(self.stalled_s) or self.plan.disk == "full"
 
+    @property
+    def total_s(self) -> float:
+        """The total time of a response: the same at every provider."""
+        return next(iter(self.config.providers.values())).timeouts.total_s
+
     def note(self, actor: str, what: str) -> None:
         self.history.lines.append((self.loop.time(), actor, what))
 

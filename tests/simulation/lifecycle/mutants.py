@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import ExitStack
 from typing import Any
 
 from msgspec.structs import replace
@@ -14,7 +15,9 @@ import antiphon.runs.tail as tail_module
 import antiphon.server.create as create_module
 import antiphon.server.websocket.responder as responder_module
 import antiphon.store.sqlite.runs as sqlite_runs_module
+from antiphon.core.faults.fault import timeout_fault
 from antiphon.dialects.responses.render import event_to_dict
+from antiphon.engine.run import Run
 from antiphon.errors import LeaseLost
 from antiphon.runs.attach import AttachTable, digest_request
 from antiphon.runs.background import BackgroundRuns
@@ -27,6 +30,7 @@ from antiphon.store.sqlite.runs import SQLiteRuns
 from antiphon.store.sqlite.store import SQLiteStore
 from tests.simulation.mutant import Mutant, do_nothing
 from tests.simulation.plan import TENANTS
+from tests.simulation.virtual_loop import EPOCH
 
 _COPY_EVENTS = """
     INSERT INTO event_batch
@@ -187,6 +191,22 @@ def _end_before_cancel(original: Any) -> Any:
     return lambda self: asyncio.get_running_loop().call_later(60.0, original, self)
 
 
+def _count_from_acceptance(original: Any) -> Any:
+    """Let the total time begin when a response is accepted, and not when it is generated."""
+
+    async def open_run(self: Run) -> None:
+        loop, prepared = asyncio.get_running_loop(), self.prepared
+        waited_s = EPOCH + loop.time() - prepared.response.created_at - 1  # it is rounded down
+        left_s = prepared.targets[0].provider.timeouts.total_s - max(waited_s, 0.0)
+        timer = loop.call_later(max(left_s, 0.0), self.stop, timeout_fault("total"))
+        held = ExitStack()
+        held.callback(timer.cancel)
+        self.hold(held)  # until the run is left
+        await original(self)
+
+    return open_run
+
+
 LIFECYCLE_MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "an old fencing token is accepted", sqlite_runs_module, "check_token", _accept_old_tokens
@@ -230,6 +250,7 @@ LIFECYCLE_MUTANTS: tuple[Mutant, ...] = (
         "submit",
         _begin_with_the_client,
     ),
+    Mutant("the wait for a place counts to the total timeout", Run, "open", _count_from_acceptance),
     Mutant("a conversation is not locked", SQLiteConversations, "lock", _lock_nothing),
     Mutant(
         "a turn is not added to its conversation",
