@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import msgspec
 
 from antiphon.core.diagnostic import Code, Diagnostic, ignored
-from antiphon.core.events import Completed, Event, Failed, Incomplete
+from antiphon.core.events import Completed, Created, Event, Failed, Incomplete, InProgress, Queued
 from antiphon.core.faults.fault import ProviderFault, internal_fault
 from antiphon.core.faults.kinds import FaultKind
 from antiphon.core.history.call_state import CallState, collect_states, pack
@@ -47,7 +47,7 @@ from antiphon.errors import (
 )
 from antiphon.stages.builtin import build_pipeline
 from antiphon.stages.log import Entry
-from antiphon.stages.pipeline import Batch, Pipeline
+from antiphon.stages.pipeline import Batch, Pipeline, failed
 from antiphon.store.call_states import MAX_STATE_BYTES
 from antiphon.store.quoted_text import RequestTexts, read_texts
 from antiphon.store.store import Store, Turn
@@ -374,6 +374,7 @@ def _report_lost(count: int, reason: str) -> Diagnostic:
 # Events
 
 _NO_STAGES = Pipeline(())  # before a run is entered
+_START_TYPES = frozenset({Created, Queued, InProgress})
 
 
 class RunOutput:
@@ -447,6 +448,10 @@ class RunOutput:
         self.fault = fault
         return UpstreamError(fault, self.log.describe(fault), self._attempts.plan.provider)
 
+    def opening_broken(self, error: Exception, translation: Translation) -> UpstreamError:
+        """Close an attempt that a bug has ended before its first output, as `opening_failed`."""
+        return self.opening_failed(self.log.report_bug(error, translation))
+
     # Events
 
     def take_unread(self) -> list[Event]:
@@ -462,6 +467,14 @@ class RunOutput:
         return self.pipeline.feed(self._batch(events, translation)).events
 
     async def release(self, events: list[Event], translation: Translation) -> list[Event]:
+        """Pass events on. A bug on their way ends the response: a reader always gets an end."""
+        try:
+            return await self.pass_on(events, translation)
+        except Exception as error:
+            fault = self.log.report_bug(error, translation)
+            return self._break_off(events, fault, translation)
+
+    async def pass_on(self, events: list[Event], translation: Translation) -> list[Event]:
         """Pass events through the stages; save the turn before they leave."""
         pipeline = self.pipeline
         batch = pipeline.feed(self._batch(events, translation))
@@ -477,8 +490,25 @@ class RunOutput:
             if lost is not None:
                 self.add_diagnostic(lost)
         if batch.to_save is not None:
-            events = await self._turn.save(batch.to_save, events, batch.facts)
+            try:
+                events = await self._turn.save(batch.to_save, events, batch.facts)
+            except Exception as error:  # a bug: as if the store had failed
+                self.log.report_bug(error, translation)
+                events = [*events[:-1], _not_stored(events[-1])]
         return events
+
+    def _break_off(
+        self, events: list[Event], fault: ProviderFault, translation: Translation
+    ) -> list[Event]:
+        """End the response where a bug keeps its events from passing the stages: return those that
+        begin it, and a `response.failed` without output, which no stage has seen. It is not
+        stored."""
+        translation.fail(fault)
+        self.fault = fault
+        start = [event for event in events if type(event) in _START_TYPES]
+        empty = msgspec.structs.replace(translation.machine.snapshot, output=(), output_text="")
+        message = self.log.describe(fault)
+        return [*start, _not_stored(failed(empty, code=fault.public_code, message=message))]
 
     def _batch(self, events: list[Event], translation: Translation) -> Batch:
         self.event_count += len(events)

@@ -183,13 +183,19 @@ class Run:
     # A streamed response
 
     async def open(self) -> None:
-        """Call the provider and wait for its first output; raises `UpstreamError`."""
-        self._attempts.set_deadline(lambda: self.stop(timeout_fault("total")), self._held)
-        await self._compact_context()
-        if self._translation.opens_with_calls:
-            self._output.unread.extend(self._translation.open_calls())
-        else:
-            await self._open_round(whole=False)
+        """Call the provider and wait for its first output; raises `UpstreamError`, also if a bug
+        is why."""
+        try:
+            self._attempts.set_deadline(lambda: self.stop(timeout_fault("total")), self._held)
+            await self._compact_context()
+            if self._translation.opens_with_calls:
+                self._output.unread.extend(self._translation.open_calls())
+            else:
+                await self._open_round(whole=False)
+        except UpstreamError:
+            raise
+        except Exception as error:
+            raise self._output.opening_broken(error, self._translation) from error
 
     def start(self) -> list[Event]:
         """Begin before the provider's first output: the client must not wait longer."""
@@ -212,12 +218,12 @@ class Run:
                     events = await attempt.read(translation, output.log)
                 else:
                     events = await self._continue(whole=False)
-                if events and (output.pipeline.is_staged or type(events[-1]) in TERMINAL_TYPES):
-                    events = await output.release(events, translation)
-                else:
-                    output.count_events(events)
             except Exception as error:  # a bug is no reason to leave a client without an end
-                events = await self.fail(output.log.report_bug(error, translation))
+                return await self.fail(output.log.report_bug(error, translation))
+            if events and (output.pipeline.is_staged or type(events[-1]) in TERMINAL_TYPES):
+                events = await output.release(events, translation)
+            else:
+                output.count_events(events)
         return events
 
     async def fail(self, fault: ProviderFault | str) -> list[Event]:
@@ -252,7 +258,7 @@ class Run:
         fault = fault_of_opening(translation)
         if fault is not None:
             raise self._output.opening_failed(fault)
-        ending = terminal(await self._output.release(events, translation))
+        ending = terminal(await self._output.pass_on(events, translation))
         assert ending is not None
         return ending.response
 
@@ -275,9 +281,9 @@ class Run:
         log = self._output.log
         read_round = partial(self._read_round, whole=whole)
         self.state = State.OPENING
-        if attempts.stopped is not None:
-            raise self._output.opening_failed(attempts.stopped)
         while True:
+            if attempts.stopped is not None:
+                raise self._output.opening_failed(attempts.stopped)
             began = self._services.runtime.monotonic()
             timeouts = attempts.chosen.target.provider.timeouts
             try:
@@ -311,8 +317,7 @@ class Run:
         except UpstreamError as error:
             raise self._output.opening_failed(attempts.stopped or error.fault) from error
         except Exception as error:  # a bug is no reason to leave a client without a response
-            fault = self._output.log.report_bug(error, self._translation)
-            raise self._output.opening_failed(fault) from error
+            raise self._output.opening_broken(error, self._translation) from error
 
     async def _read_round(self, *, whole: bool) -> None:
         """Call the provider, and read its first output or all of it; raises `UpstreamError` if that

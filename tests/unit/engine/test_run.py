@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from types import FrameType
+from typing import TypeVar
 
 import msgspec
 import pytest
@@ -19,25 +20,29 @@ import pytest
 import antiphon
 from antiphon.config import AttemptConfig, StoreConfig
 from antiphon.core.events import Created, Event, Failed, InProgress
-from antiphon.core.faults.fault import internal_fault
+from antiphon.core.faults.fault import internal_fault, shutdown_fault
 from antiphon.core.plan.plan import Outbound
 from antiphon.core.request import Request
 from antiphon.core.response import Response
 from antiphon.engine.engine import Engine
 from antiphon.engine.health import ProviderHealth
-from antiphon.engine.run import State
-from antiphon.engine.runtime import Runtime
+from antiphon.engine.run import Run, State
+from antiphon.engine.runtime import Runtime, WorkerThread
 from antiphon.engine.services import Caller
 from antiphon.engine.upstream import EchoUpstream, UpstreamResponse
 from antiphon.errors import UpstreamError
 from antiphon.providers.registry import Provider
 from antiphon.server.wiring import open_engine
+from antiphon.stages.log import Entry
 from antiphon.stages.pipeline import terminal
+from antiphon.store.store import Turn
 from antiphon.store.trace import reader
 from tests.support.gateways import replaced, settings
 from tests.support.machines import counting_ids
 from tests.support.request_body import parse_body
+from tests.support.upstream import Upstream, send_json, upstream
 
+T = TypeVar("T")
 SOURCE = str(Path(antiphon.__file__).parent)
 CALLER = Caller("somebody", "req_1")
 # What the issue names; each must be among the calls at which a fault is injected.
@@ -65,6 +70,10 @@ RELEASES = {
 
 class Injected(Exception):
     """The fault that is injected."""
+
+
+class Unguarded(Exception):
+    """The fault has left the methods for a stream, which make an end of the response of it."""
 
 
 class CountedAnswer:
@@ -185,9 +194,12 @@ async def drive(
     async with await engine.create(request, caller) as run:
         if not request.stream:
             return await run.response()
-        await run.open()
-        while batch := await run.next_events():
-            events += batch
+        try:
+            await run.open()
+            while batch := await run.next_events():
+                events += batch
+        except Injected as error:
+            raise Unguarded from error
     return events
 
 
@@ -199,6 +211,7 @@ async def test_an_exception_at_any_call_leaves_nothing_acquired(
     request = parse_body(msgspec.json.encode(body))
     places: list[str] = []
     may_stay_open: set[str] = set()
+    unguarded: list[str] = []
     async with bench(tmp_path) as subject:
         await drive(subject.engine, request)  # imports and caches are made now
         while True:
@@ -210,6 +223,9 @@ async def test_an_exception_at_any_call_leaves_nothing_acquired(
                 seen = await drive(subject.engine, request, caller)
             except (Injected, UpstreamError):
                 seen = []
+            except Unguarded:
+                seen = []
+                unguarded.append(injector.at)
             finally:
                 sys.setprofile(None)
             if not injector.at:
@@ -229,11 +245,20 @@ async def test_an_exception_at_any_call_leaves_nothing_acquired(
             subject.clean()
     wanted = STEPS if stream else {k: v for k, v in STEPS.items() if k not in _STREAM_ONLY}
     assert set(wanted.values()) <= set(places)
+    assert set(unguarded) <= GUARDS
     left_open = {places[int(name[4:])] for name in unfinished(tmp_path) - may_stay_open}
     assert left_open == set()
     assert len(may_stay_open) < 40, "only interruptions of the trace itself"
 
 
+GUARDS = {
+    "engine/run.py:open",
+    "engine/run.py:next_events",
+    "engine/output.py:release",
+    "engine/output.py:take_unread",
+    "engine/output.py:count_events",
+}
+"""What catches every exception on the way to a reader, and the two steps that it consists of."""
 _STREAM_ONLY = {"first byte", "mid-stream", "filter"}  # a whole text passes no filter
 
 
@@ -323,3 +348,69 @@ async def test_an_unexpected_error_ends_the_response_once(tmp_path: Path) -> Non
         assert [type(event) for event in events[-1:]] == [Failed]
         events = await run.fail(internal_fault(ValueError("again")))
         assert [type(event) for event in events] == [Failed]
+
+
+async def test_a_bug_in_the_store_loses_the_stored_turn_and_not_the_response(
+    tmp_path: Path,
+) -> None:
+    async def save(turn: Turn, events: list[Event]) -> list[Event]:
+        raise KeyError("a bug")
+
+    log: list[Entry] = []
+    async with open_engine(replaced(settings(tmp_path)), {}, log.append) as engine:
+        for stream in (True, False):
+            body = {"model": "echo/echo", "input": "Hello there", "stream": stream}
+            prepared = await engine.prepare(parse_body(msgspec.json.encode(body)), CALLER)
+            async with Run(engine.services, prepared, save=save) as run:
+                if stream:
+                    await run.open()
+                    events: list[Event] = []
+                    while batch := await run.next_events():
+                        events += batch
+                    ending = terminal(events)
+                    assert ending is not None
+                    response = ending.response
+                else:
+                    response = await run.response()
+            assert (response.status, response.store) == ("completed", False)
+            assert response.output_text == "Hello there"
+    assert [entry.event for entry in log].count("gateway.bug") == 2
+
+
+class StoppingWorker(WorkerThread):
+    """Ends all runs from outside while it computes for the one whose first attempt has failed."""
+
+    def __init__(self, engine: Engine, provider: Upstream) -> None:
+        super().__init__()
+        self._engine = engine
+        self._provider = provider
+        self._has_stopped = False
+
+    async def run(self, function: Callable[[], T]) -> T:
+        if self._provider.requests and not self._has_stopped:
+            self._has_stopped = True
+            self._engine.active.stop(shutdown_fault())
+        return await super().run(function)
+
+
+@pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
+async def test_no_attempt_begins_after_a_run_was_stopped_while_it_was_chosen(
+    tmp_path: Path, *, stream: bool
+) -> None:
+    busy = send_json(503, {"error": {"message": "busy"}})
+    attempts = AttemptConfig(max_attempts=3, backoff_s=0.001)
+    async with upstream(busy) as provider:
+        config = replaced(settings(tmp_path, provider.url), attempts=attempts)
+        async with open_engine(config, {}, lambda entry: None) as engine:
+            worker = StoppingWorker(engine, provider)
+            services = dataclasses.replace(engine.services, worker=worker)
+            body = {"model": "up/m", "input": "Hello there", "stream": stream}
+            request = parse_body(msgspec.json.encode(body))
+            request = msgspec.structs.replace(request, is_large=True)
+            prepared = await engine.prepare(request, CALLER)
+            async with Run(services, prepared) as run:
+                with pytest.raises(UpstreamError) as caught:
+                    await (run.open() if stream else run.response())
+            worker.close()
+    assert caught.value.fault.code == shutdown_fault().code
+    assert len(provider.requests) == 1
