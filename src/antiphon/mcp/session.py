@@ -91,7 +91,8 @@ class ServerSession:
 
     def retire(self) -> None:
         """Take no more requests, and end with the last result: the server does not know the session
-        any more, but it may still carry out what it was asked before."""
+        any more, or nothing can be sent to it, but it may still carry out what it was asked before.
+        """
         self._is_retired = True
         if not self._requests:
             self.begin_close()
@@ -183,8 +184,8 @@ class ServerSession:
     def _is_lost(self, error: MCPError, exchange: Exchange) -> bool:
         """Whether the server cannot have done what was requested, because it does not know the
         session (some servers say so with status 400), or because nothing was sent."""
-        if error.message == _DEAD:
-            self.begin_close()
+        if error.message == _DEAD:  # the older transport may still receive what it waits for
+            self.retire()
         unknown = exchange.status == 400 and "session" in error.message.lower()
         return exchange.is_session_lost or unknown or not exchange.is_sent
 

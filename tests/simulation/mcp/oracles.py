@@ -137,22 +137,38 @@ def mcp_results_are_the_servers(world: World) -> Iterator[str]:
             if item["type"] == _CALL and token and not _is_damaged(world, token):
                 made = [each for each in executions if each.token == token]
                 made = [each for each in made if each.at >= exchange.began]
-                problem = _compare(item, made, response)
+                own = [each for each in made if not _is_later(world, exchange, each)]
+                problem = _compare(item, made, own, response)
                 if problem:
                     yield f"{describe(exchange)}: {token}: {problem}"
 
 
-def _compare(item: Document, made: list[Execution], response: Document) -> str:
+def _is_later(world: World, exchange: Exchange, execution: Execution) -> bool:
+    """Whether a later request may have made a call that this one approves as well: a client whose
+    response has not completed asks again from where it was, maybe with servers that allow more, and
+    approves the same call. What happens then says nothing about what it was told before."""
+    return any(
+        each.number > exchange.number
+        and each.began <= execution.at
+        and _is_approved(ask, execution.token, execution.label, execution.tool)
+        for each, ask in _asks(world)
+    )
+
+
+def _compare(
+    item: Document, made: list[Execution], own: list[Execution], response: Document
+) -> str:
+    """`made`: the executions since the request; `own`: those that no later one may have made."""
     text = write_result(item["server_label"], item["name"], find_token(item["arguments"]))
     output = item["output"]
     if output is not None and not output.startswith(text):
         return f"the output is {output[:80]!r}, not {text}"
     if output is not None and not any(each.reply in ("result", "any") for each in made):
         return "an output without a result"
-    if made and _NOT_MADE.search(str(item["error"])):
+    if own and _NOT_MADE.search(str(item["error"])):
         return f"it was made, and the client is told {item['error']}"
     if output is None and response["status"] == "completed":
-        last = made[-1] if made else None
+        last = own[-1] if own else None
         if last is not None and last.reply == "result":
             return f"the result is lost: {item['error']}"
         if last is not None and last.reply == "error" and text not in str(item["error"]):
@@ -225,11 +241,15 @@ def _count_permissions(world: World, token: str, label: str, tool: str) -> int:
     permitted = 0
     if own is not None and not own.is_native and _is_free(own.servers.get(label), tool):
         permitted = times
-    for _, ask in _asks(world):
-        server = ask.servers.get(label)
-        if token in ask.approvals and server is not None and server.allows(tool):
-            permitted += 0 if ask.is_native else times
-    return permitted
+    approvals = sum(_is_approved(ask, token, label, tool) for _, ask in _asks(world))
+    return permitted + approvals * times
+
+
+def _is_approved(ask: McpAsk, token: str, label: str, tool: str) -> bool:
+    """Whether a request has the gateway make a call that needed an approval."""
+    server = ask.servers.get(label)
+    is_allowed = server is not None and server.allows(tool)
+    return is_allowed and token in ask.approvals and not ask.is_native
 
 
 def _is_free(server: AskedServer | None, tool: str) -> bool:

@@ -52,9 +52,13 @@ class EventServer:
         said = event(message, INITIALIZED) if is_opening else self._respond(message)
         if isinstance(said, int):
             return web.Response(status=said)
-        for chunk in said or ():
-            self._streams[-1].put_nowait(chunk)
+        self.say(said or ())
         return web.Response(status=202)
+
+    def say(self, chunks: Iterable[bytes], session: int = -1) -> None:
+        """Send on the stream of a session, by default the last one that was opened."""
+        for chunk in chunks:
+            self._streams[session].put_nowait(chunk)
 
 
 def event(message: Mapping[str, Any], result: Any) -> list[bytes]:

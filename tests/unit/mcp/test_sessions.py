@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from antiphon.core.mcp.values import McpImage, McpResult, McpServer
+from tests.support.mcp.event_servers import Document, Said, event, event_server
 from tests.support.mcp.sessions import SERVER, configure, open_sessions
 from tests.support.mcp.tools_server import PIXEL, ToolsServer, Transport, serve_tools
 from tests.support.waiting import LIMIT_S, let_others_read, until
@@ -147,6 +148,34 @@ async def test_a_lost_session_still_receives_the_results_of_its_other_calls(
         legacy.lose_sessions()
         assert (await sessions.call(SERVER, "greet", {"name": "B"})).text == "Hello B"
         assert await slow == McpResult(text="2 steps")
+    assert {task.get_name() for task in asyncio.all_tasks()}.isdisjoint({"mcp session"})
+
+
+async def test_a_session_that_can_send_no_more_still_receives_results_of_its_other_calls() -> None:
+    """In the older transport, the package sends nothing more after a message that was refused."""
+    slow: list[Document] = []
+
+    def respond(message: Document) -> Said:
+        match message["params"]["name"]:
+            case "slow":
+                slow.append(message)
+                return None
+            case "refused":
+                return 401
+        host.say(event(slow[0], {"content": [{"type": "text", "text": "late"}]}), session=0)
+        return event(message, {"content": [{"type": "text", "text": "made"}]})
+
+    async with (
+        event_server(respond) as host,
+        open_sessions(configure(host.url)) as sessions,
+    ):
+        calls = [sessions.call(SERVER, tool, {}) for tool in ("slow", "refused", "waiting")]
+        late, refused, made = await asyncio.gather(*calls)
+        assert late == McpResult(text="late")
+        assert refused.problem is not None
+        assert refused.problem.code == 401
+        assert made == McpResult(text="made")
+        assert host.methods.count("tools/call") == 3
     assert {task.get_name() for task in asyncio.all_tasks()}.isdisjoint({"mcp session"})
 
 
