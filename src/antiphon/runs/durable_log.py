@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 from msgspec.structs import replace
 
-from antiphon.core.events import Event
+from antiphon.core.events import TERMINAL_TYPES, Event
 from antiphon.dialects.client_dialect import EventBatch
 from antiphon.dialects.responses.render import with_frames
 from antiphon.errors import LeaseLost, StoreError, StoreRefused
@@ -60,6 +60,8 @@ class DurableLog(EventLog):
     def feed(self, events: Sequence[Event]) -> EventBatch:
         if self.is_finished:  # these are the events that were written with the turn
             return self.batches[-1]
+        if type(events[-1]) in TERMINAL_TYPES:  # a bug kept it from `finish`: another one follows
+            return EventBatch(self.next_number, events)
         batch = self.add(events)
         if self._is_streamed and self._flushing is None and self._timer is None:
             self._flush_after(FIRST_FLUSH_S)

@@ -75,6 +75,19 @@ async def test_a_batch_is_visible_once_it_is_stored(open_memory: OpenMemory) -> 
     assert [batch[:2] for batch in page.batches] == [(0, 1), (2, 3)]  # one for each write
 
 
+async def test_an_end_that_was_not_stored_is_not_kept(open_memory: OpenMemory) -> None:
+    store = await open_memory(now=Clock())
+    log = await begun(store)
+    log.feed([Created(RESPONSE)])
+    batch = log.feed([Failed(RESPONSE)])
+    assert (batch.first, log.next_number, log.has_ended) == (1, 1, False)
+    await log.wait()
+    await log.settle()
+    page = await store.runs.read_events(RESPONSE.id, -1)
+    assert page is not None
+    assert [kept[:2] for kept in page.batches] == [(0, 0)]
+
+
 async def test_a_log_goes_on_after_what_the_store_has(open_memory: OpenMemory) -> None:
     store = await open_memory(now=Clock())
     token = await store.runs.begin(turn_of(RESPONSE), START)
