@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import msgspec
 
 from antiphon.core.diagnostic import Code, Diagnostic, ignored
-from antiphon.core.events import Completed, Created, Event, Failed, Incomplete, InProgress, Queued
+from antiphon.core.events import Completed, Event, Failed, Incomplete
 from antiphon.core.faults.fault import ProviderFault, internal_fault
 from antiphon.core.faults.kinds import FaultKind
 from antiphon.core.history.call_state import CallState, collect_states, pack
@@ -47,7 +47,7 @@ from antiphon.errors import (
 )
 from antiphon.stages.builtin import build_pipeline
 from antiphon.stages.log import Entry
-from antiphon.stages.pipeline import Batch, Pipeline, failed
+from antiphon.stages.pipeline import Batch, Pipeline, failed, without_output
 from antiphon.store.call_states import MAX_STATE_BYTES
 from antiphon.store.quoted_text import RequestTexts, read_texts
 from antiphon.store.store import Store, Turn
@@ -374,7 +374,6 @@ def _report_lost(count: int, reason: str) -> Diagnostic:
 # Events
 
 _NO_STAGES = Pipeline(())  # before a run is entered
-_START_TYPES = frozenset({Created, Queued, InProgress})
 
 
 class RunOutput:
@@ -505,10 +504,9 @@ class RunOutput:
         stored."""
         translation.fail(fault)
         self.fault = fault
-        start = [event for event in events if type(event) in _START_TYPES]
-        empty = msgspec.structs.replace(translation.machine.snapshot, output=(), output_text="")
         message = self.log.describe(fault)
-        return [*start, _not_stored(failed(empty, code=fault.public_code, message=message))]
+        ending = failed(translation.machine.snapshot, code=fault.public_code, message=message)
+        return without_output(Batch([*events, _not_stored(ending)])).events
 
     def _batch(self, events: list[Event], translation: Translation) -> Batch:
         self.event_count += len(events)

@@ -95,7 +95,7 @@ class Preparer:
         planner = Planner(planned_request, inputs)
         plan_all = partial(planner.plan_all, targets)
         planned = await self._services.worker.run(plan_all) if request.is_large else plan_all()
-        first_plan = planned.first
+        first_plan = planned.first_plan
         continues_conversation = request.conversation is not None and items
         response = self._create_response(request, first_plan, response_id, created_at)
         cache_key = request.prompt_cache_key

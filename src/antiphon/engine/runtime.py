@@ -61,6 +61,10 @@ class Runtime:
     random: Callable[[], float] = random.random
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 
+    def now_ms(self) -> int:
+        """Return the Unix time in whole milliseconds."""
+        return int(self.epoch_s() * 1000)
+
 
 class WorkerThread:
     """Validates, plans and encodes large requests off the event loop: runs functions one after the

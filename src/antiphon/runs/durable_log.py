@@ -60,7 +60,7 @@ class DurableLog(EventLog):
     def feed(self, events: Sequence[Event]) -> EventBatch:
         if self.is_finished:  # these are the events that were written with the turn
             return self.batches[-1]
-        if type(events[-1]) in TERMINAL_TYPES:  # a bug kept it from `finish`: another one follows
+        if type(events[-1]) in TERMINAL_TYPES:  # `finish` could not store it: another one follows
             return EventBatch(self.next_number, events)
         batch = self.add(events)
         if self._is_streamed and self._flushing is None and self._timer is None:

@@ -215,9 +215,7 @@ def _record_attached(exchange: Exchange, run: Run) -> None:
     caller = exchange.caller
     facts = {**run.prepared.facts(), "request_id": caller.request_id}
     facts["software"] = caller.profile.software
-    services.tracer.record(
-        TraceRequest(received_at_ms=int(services.runtime.epoch_s() * 1000), **facts)
-    )
+    services.tracer.record(TraceRequest(received_at_ms=services.runtime.now_ms(), **facts))
     services.tracer.record(
         TraceFinish(request_id=caller.request_id, status="attached", http_status=200, duration_ms=0)
     )

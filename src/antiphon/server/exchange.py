@@ -178,7 +178,7 @@ class Exchange:
         record(
             TraceRequest(
                 request_id=caller.request_id,
-                received_at_ms=int(services.runtime.epoch_s() * 1000),
+                received_at_ms=services.runtime.now_ms(),
                 client=caller.client or None,
                 software=caller.profile.software,
                 format=self.dialect.name,

@@ -127,12 +127,12 @@ class Pipeline:
                 batch = stage.feed(batch)
             except Exception as error:  # the run ends the response with it
                 self._remove(stage, error)
-                batch = _without_output(batch)
+                batch = without_output(batch)
         return batch
 
     def _end(self, batch: Batch) -> Batch:
         if self._withholds:
-            batch = _without_output(batch)
+            batch = without_output(batch)
         for stage in tuple(self._stages):
             try:
                 passed = stage.feed(batch) if stage in self.feeding else batch
@@ -143,7 +143,7 @@ class Pipeline:
             except Exception as error:
                 fault = self._remove(stage, error)
                 if self._withholds:
-                    batch = _without_output(batch)
+                    batch = without_output(batch)
                 batch = self._fail(batch, fault)
         return batch
 
@@ -171,7 +171,7 @@ class Pipeline:
             stage.close(batch)
 
 
-def _without_output(batch: Batch) -> Batch:
+def without_output(batch: Batch) -> Batch:
     """Return a batch with the events that start and end a response, without any output."""
     events: list[Event] = [event for event in batch.events if isinstance(event, _START_EVENTS)]
     if (ending := terminal(batch.events)) is not None:

@@ -195,7 +195,8 @@ def _count_from_acceptance(original: Any) -> Any:
     """Let the total time begin when a response is accepted, and not when it is generated."""
 
     async def open_run(self: Run) -> None:
-        loop, prepared = asyncio.get_running_loop(), self.prepared
+        loop = asyncio.get_running_loop()
+        prepared = self.prepared
         waited_s = EPOCH + loop.time() - prepared.response.created_at - 1  # it is rounded down
         left_s = prepared.targets[0].provider.timeouts.total_s - max(waited_s, 0.0)
         timer = loop.call_later(max(left_s, 0.0), self.stop, timeout_fault("total"))

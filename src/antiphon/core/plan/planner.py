@@ -125,7 +125,7 @@ class PlannedTargets(Struct, Generic[_T], frozen=True):
 
     served: tuple[_T, ...]
     """In the order of attempts."""
-    first: Plan
+    first_plan: Plan
     """The plan for the first of them."""
     skipped: Sequence[tuple[_T, str]]
     """Fallbacks that cannot serve it, and why."""
@@ -157,7 +157,7 @@ class Planner:
         """Plan the request for each target; raises `InvalidRequest` if the first one cannot serve
         it."""
         target, *fallbacks = targets
-        first = self.plan(target)
+        first_plan = self.plan(target)
         served = [target]
         skipped: list[tuple[_T, str]] = []
         for target in fallbacks:
@@ -167,11 +167,11 @@ class Planner:
                 reason = f"it cannot serve this request: {error.param} ({error.wire_code})"
                 skipped.append((target, reason))
                 continue
-            if (plan.mcp is None) == (first.mcp is None):
+            if (plan.mcp is None) == (first_plan.mcp is None):
                 served.append(target)
             else:
                 skipped.append((target, _OTHER_MCP_CALLER))
-        return PlannedTargets(tuple(served), first, skipped)
+        return PlannedTargets(tuple(served), first_plan, skipped)
 
     def continue_from(self, item: Document, compacted: CompactedContext) -> Planner:
         """Return the planner of the same request with a compaction item at its end."""

@@ -63,7 +63,7 @@ class _ChangedRows:
 
     async def __call__(self) -> Struct | None:
         runtime = self._request.engine.services.runtime
-        chosen = read_filter(self._request.query, int(runtime.epoch_s() * 1000))
+        chosen = read_filter(self._request.query, runtime.now_ms())
         read = partial(list_changed, chosen=chosen, after=self._mark, limit=_MAX_ROWS)
         changed = await self._request.read_trace(read, ChangedRequests(0, [], []))
         self._mark, rows, gone = changed

@@ -33,7 +33,7 @@ async def describe_now(request: PageRequest) -> dict[str, Any]:
     setup = request.process.setup
     engine = request.engine
     started_at_ms = request.process.page.started_at_ms
-    now_ms = int(engine.services.runtime.epoch_s() * 1000)
+    now_ms = engine.services.runtime.now_ms()
     traced = await request.read_trace(
         partial(_read_trace, started_at_ms=started_at_ms, now_ms=now_ms), None
     )

@@ -23,7 +23,7 @@ class PageState:
         self._new_bytes = runtime.new_nonce
         self.environment = environment or {}
         """To check a configuration file with."""
-        self.started_at_ms = int(runtime.epoch_s() * 1000)
+        self.started_at_ms = runtime.now_ms()
         self.attempts = FailedAttempts(runtime.monotonic)
         """Requests with a wrong admin key, by address: to the page and to `/metrics`."""
         self.ended_sessions = EndedSessions(ended, runtime.now)

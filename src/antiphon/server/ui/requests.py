@@ -54,7 +54,7 @@ async def list_page(request: PageRequest) -> HTTPResponse:
     before = query.integer("before", 0, minimum=0) or None
     sort = query.choice("sort", "", ("", *SORTS)) or None
     offset = query.integer("offset", 0, minimum=0)
-    chosen = read_filter(query, _read_clock(request))
+    chosen = read_filter(query, request.engine.services.runtime.now_ms())
     read = partial(
         list_summaries, chosen=chosen, limit=limit + 1, before=before, sort=sort, offset=offset
     )
@@ -88,7 +88,7 @@ async def keep_payloads(request: PageRequest) -> HTTPResponse:
             code="not_traced",
             status=409,
         )
-    until_ms = _read_clock(request) + minutes * 60_000 if minutes else 0
+    until_ms = services.runtime.now_ms() + minutes * 60_000 if minutes else 0
     await asyncio.to_thread(services.tracer.store.window.set, until_ms)
     return json_response(describe_payloads(request))
 
@@ -106,7 +106,7 @@ def describe_payloads(request: PageRequest) -> dict[str, Any]:
 
 async def show_totals(request: PageRequest) -> HTTPResponse:
     """Sums of all requests that a filter lets through."""
-    chosen = read_filter(request.query, _read_clock(request))
+    chosen = read_filter(request.query, request.engine.services.runtime.now_ms())
     totals = await request.read_trace(partial(sum_requests, chosen=chosen), None)
     return json_response({"totals": totals})
 
@@ -179,11 +179,6 @@ async def _wait_for_end(request: PageRequest) -> None:
         if found is not None and any(isinstance(row, TraceFinish) for _, row in found.rows):
             return
         await request.engine.services.runtime.sleep(pause_s)
-
-
-def _read_clock(request: PageRequest) -> int:
-    """Return the time in milliseconds since the epoch."""
-    return int(request.engine.services.runtime.epoch_s() * 1000)
 
 
 def read_filter(query: Query, now_ms: int) -> RequestFilter:

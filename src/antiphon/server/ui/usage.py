@@ -25,7 +25,7 @@ async def show_usage(request: PageRequest) -> HTTPResponse:
     """Sums of a period, grouped by `by`; `format=csv` for a file."""
     query = request.query
     services = request.engine.services
-    now_ms = int(services.runtime.epoch_s() * 1000)
+    now_ms = services.runtime.now_ms()
     since = read_time(query, "since", now_ms) or now_ms - _DEFAULT_MS
     until = read_time(query, "until", now_ms) or now_ms
     by = read_columns(query)

@@ -565,7 +565,7 @@ def test_a_fallback_is_skipped_if_it_cannot_serve_the_request_or_calls_servers_i
     )
     planned = planner.plan_all((first, small, native, other))
     assert planned.served == (first, other)
-    assert planned.first is planner.plan(first)
+    assert planned.first_plan is planner.plan(first)
     assert planned.skipped == [
         (small, "it cannot serve this request: tools (None)"),
         (
