@@ -66,8 +66,8 @@ class Response:
             self._wake()
 
     def _wake(self) -> None:
-        waiting = self._waiting
-        if waiting is not None and not waiting.done():
+        waiting, self._waiting = self._waiting, None
+        if waiting is not None and not waiting.done():  # it is done if the reader was cancelled
             waiting.set_result(None)
 
     # For the reader
@@ -91,14 +91,13 @@ class Response:
             return None
         return self._take_pieces()
 
-    async def wait(self) -> None:
-        """Wait until `take` has something to return, or to raise. One reader waits at a time."""
-        if not self._pieces and not self._has_ended:
-            self._waiting = asyncio.get_running_loop().create_future()
-            try:
-                await self._waiting
-            finally:
-                self._waiting = None
+    def wait(self) -> asyncio.Future[None]:
+        """Return a future that is done when `take` has something to return, or to raise. One reader
+        waits at a time."""
+        waiting = self._waiting = asyncio.get_running_loop().create_future()
+        if self._pieces or self._has_ended:
+            self._wake()
+        return waiting
 
     def close(self) -> None:
         """Disconnect, unless the body has arrived as a whole. A pending `wait` returns."""
