@@ -10,6 +10,9 @@ another project file than the call before it. Classes are those of the layers th
 in a background request. A class that at most one other module imports is a part of that module, and
 is read with it; the others are those to know. One request goes through before the counted ones, so
 that imports and caches are warm.
+
+The last line says how many switches would be left if the modules of each package were merged in
+the best way for this count, whatever they hold, as far as the limit of a file allows.
 """
 
 from __future__ import annotations
@@ -19,10 +22,12 @@ import json
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
+from functools import cache
+from itertools import combinations, pairwise
+from pathlib import Path, PurePosixPath
 from types import FrameType
 from typing import Any
 
@@ -30,6 +35,7 @@ from msgspec import structs
 
 import antiphon
 from antiphon.config import LogConfig, StoreConfig
+from tests.support.budgets import FILE_LINES
 from tests.support.gateways import Running, events_of, running, settings
 from tests.support.source_modules import Module, read_modules
 from tests.support.upstream import DONE, Connection, ReceivedRequest, upstream, usage
@@ -51,11 +57,15 @@ class RequestPath:
     """Classes of the layers that run a request, as `file:name`."""
     to_know: set[str] = field(default_factory=set)
     """Those of them that several other modules import."""
-    switches: int = 0
+    order: list[str] = field(default_factory=list)
+    """The files in the order in which the request goes from one to the next."""
     calls: int = 0
     most_unread: int = 0
     """How many text deltas were on their way to the client at a time: one, if they are paced."""
-    _last: str = ""
+
+    @property
+    def switches(self) -> int:
+        return len(self.order)
 
     def record(self, frame: FrameType, event: str, argument: object) -> None:
         if event != "call" or not frame.f_code.co_filename.startswith(SOURCE):
@@ -63,8 +73,8 @@ class RequestPath:
         name = frame.f_code.co_filename[len(SOURCE) + 1 :]
         self.files[name] = self.files.get(name, 0) + 1
         self.calls += 1
-        self.switches += name != self._last
-        self._last = name
+        if not self.order or name != self.order[-1]:
+            self.order.append(name)
         owner, _, _ = frame.f_code.co_qualname.partition(".")
         if owner != frame.f_code.co_qualname and name.startswith(RUNNING) and owner[0].isupper():
             self.classes.add(f"{name}:{owner}")
@@ -157,6 +167,45 @@ async def count_request_path(directory: Path, model: str = MODELS[0]) -> Request
     return path
 
 
+def fewest_switches(order: Sequence[str], lines: Mapping[str, int]) -> int:
+    """Return how many switches are left if the modules of each package are merged in the best way
+    that the limit of a file allows; `lines` has the size of each."""
+    saved = Counter(frozenset(pair) for pair in pairwise(order))
+    packages: dict[PurePosixPath, list[str]] = {}
+    for name in dict.fromkeys(order):
+        packages.setdefault(PurePosixPath(name).parent, []).append(name)
+
+    @cache
+    def most_saved(names: frozenset[str]) -> int:
+        """Find the groups that save the most, beginning with the one that has the first module."""
+        if not names:
+            return 0
+        first = min(names)
+        others = names - {first}
+        groups = ({first, *each} for each in _choose(others, FILE_LINES - lines[first], lines))
+        return max(
+            sum(count for pair, count in saved.items() if pair <= group) + most_saved(names - group)
+            for group in groups
+        )
+
+    return len(order) - sum(most_saved(frozenset(names)) for names in packages.values())
+
+
+def _choose(
+    names: frozenset[str], room: int, lines: Mapping[str, int]
+) -> Iterator[tuple[str, ...]]:
+    """Yield every choice of modules that have no more lines together than there is room."""
+    for count in range(len(names) + 1):
+        for choice in combinations(sorted(names), count):
+            if sum(lines[name] for name in choice) <= room:
+                yield choice
+
+
+def fewest_switches_of(path: RequestPath) -> int:
+    """Return the fewest switches that are left by merging modules of the same package."""
+    return fewest_switches(path.order, {str(each.path): each.lines for each in read_modules()})
+
+
 def _imported_by_several(classes: set[str]) -> set[str]:
     """Return the classes (`file:name`) that more than one module imports besides their own."""
     importers = Counter(
@@ -181,3 +230,4 @@ if __name__ == "__main__":
         print(f"      {name}{'' if name in found.to_know else ' (a part of one module)'}")
     print(f"{len(found.files)} files, {found.switches} switches, {found.calls} calls")
     print(f"{len(found.classes)} classes, {len(found.to_know)} of them to know")
+    print(f"{fewest_switches_of(found)} switches if modules were merged only to save switches")
