@@ -102,6 +102,9 @@ class SSEDecoder:
 
     def _split_events(self, chunk: bytes) -> list[Frame] | None:
         """Split a chunk of whole events that are a single line of data each; None for others."""
+        end = len(chunk) - 2  # of the only line, if it is one event
+        if chunk.find(b"\n") == end > 6 and chunk[-1] == _LF and chunk.find(b"\r") < 0:
+            return [Frame(chunk[6:end])] if chunk[:6] == b"data: " else None
         lines = chunk.split(b"\n")
         if any(lines[1::2]) or len(lines) % 2 == 0 or lines.pop() or chunk.find(b"\r") >= 0:
             return None
