@@ -29,6 +29,7 @@ _Decoder: TypeAlias = AnthropicDecoder | ChatDecoder | CohereV1Decoder
 
 METRICS = "amazon-bedrock-invocationMetrics"
 """Member of the last chunk of every stream, with the token counts."""
+_GUARDRAIL_ACTION = "amazon-bedrock-guardrailAction"
 _NO_PATH: Path = ("",)
 
 
@@ -78,6 +79,9 @@ class InvokeDecoder:
         """`data` is the chunk, `document` the same chunk decoded."""
         self._decoder = self._decoder or _create_decoder(document)
         self.ended = METRICS in document
+        return [*self._read(data, document), *_read_guardrail(document)]
+
+    def _read(self, data: bytes, document: Document) -> list[Delta]:
         if self._decoder is None:
             return [*_read_completion(document)] or [Extra("chunk", document)]
         if isinstance(self._decoder, AnthropicDecoder):
@@ -99,6 +103,16 @@ def _create_decoder(document: Document) -> _Decoder | None:
 
 def decode_invoked(data: bytes, document: Document) -> list[Delta]:
     """Decode a whole response; one of an unknown format is a failure."""
+    return [*_decode_whole(data, document), *_read_guardrail(document)]
+
+
+def _read_guardrail(document: Document) -> Iterator[Delta]:
+    """The finish reason of a guardrail: the model's own, if there is one, stays `end_turn`."""
+    if document.get(_GUARDRAIL_ACTION) == "INTERVENED":
+        yield Finish("guardrail_intervened")
+
+
+def _decode_whole(data: bytes, document: Document) -> list[Delta]:
     if "choices" in document:
         return chat.decode(_with_chat_names(data, document))
     if document.get("type") == "message":

@@ -233,6 +233,35 @@ def test_a_whole_answer_of_coheres_first_chat_keeps_its_calls() -> None:
     assert found[-1] == Finish("COMPLETE")
 
 
+BLOCKED = {"amazon-bedrock-guardrailAction": "INTERVENED"}
+
+
+@table(
+    "body",
+    [
+        {"generation": "No."},
+        {
+            "type": "message",
+            "content": [{"type": "text", "text": "No."}],
+            "stop_reason": "end_turn",
+        },
+    ],
+)
+def test_a_guardrail_that_intervened_is_the_finish_reason(body: Document) -> None:
+    found = decode(json.dumps(body | BLOCKED).encode())
+    assert Text("No.") in found
+    assert found[-1] == Finish("guardrail_intervened")
+    assert read({"generation": "No."} | BLOCKED) == [Text("No."), Finish("guardrail_intervened")]
+
+
+def test_a_guardrail_that_did_nothing_changes_nothing() -> None:
+    allowed = {"amazon-bedrock-guardrailAction": "NONE"}
+    assert read({"generation": "a", "stop_reason": "stop"} | allowed) == [
+        Text("a"),
+        Finish("stop"),
+    ]
+
+
 def test_a_body_in_an_unknown_format_is_a_failure() -> None:
     [failure] = decode(b'{"embedding": [1, 2]}')
     assert isinstance(failure, Failure)
