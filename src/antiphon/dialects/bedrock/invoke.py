@@ -73,13 +73,18 @@ class InvokeDecoder:
 
     def __init__(self) -> None:
         self._decoder: _Decoder | None = None
+        self._finished = False
         self.ended = False
 
     def feed(self, data: bytes, document: Document) -> list[Delta]:
         """`data` is the chunk, `document` the same chunk decoded."""
         self._decoder = self._decoder or _create_decoder(document)
         self.ended = METRICS in document
-        return [*self._read(data, document), *_read_guardrail(document)]
+        deltas = self._read(data, document)
+        self._finished = self._finished or _has_finish(deltas)
+        if self.ended and not self._finished:
+            deltas += _read_guardrail(document)
+        return deltas
 
     def _read(self, data: bytes, document: Document) -> list[Delta]:
         if self._decoder is None:
@@ -103,11 +108,17 @@ def _create_decoder(document: Document) -> _Decoder | None:
 
 def decode_invoked(data: bytes, document: Document) -> list[Delta]:
     """Decode a whole response; one of an unknown format is a failure."""
-    return [*_decode_whole(data, document), *_read_guardrail(document)]
+    deltas = _decode_whole(data, document)
+    return deltas if _has_finish(deltas) else [*deltas, *_read_guardrail(document)]
+
+
+def _has_finish(deltas: list[Delta]) -> bool:
+    return any(isinstance(each, Finish) for each in deltas)
 
 
 def _read_guardrail(document: Document) -> Iterator[Delta]:
-    """The finish reason of a guardrail: the model's own, if there is one, stays `end_turn`."""
+    """The finish reason of a guardrail that answered in place of the model. One that only masked
+    words has intervened, too, but then the model has a finish reason of its own."""
     if document.get(_GUARDRAIL_ACTION) == "INTERVENED":
         yield Finish("guardrail_intervened")
 

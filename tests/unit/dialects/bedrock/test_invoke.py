@@ -236,30 +236,27 @@ def test_a_whole_answer_of_coheres_first_chat_keeps_its_calls() -> None:
 BLOCKED = {"amazon-bedrock-guardrailAction": "INTERVENED"}
 
 
-@table(
-    "body",
-    [
-        {"generation": "No."},
-        {
-            "type": "message",
-            "content": [{"type": "text", "text": "No."}],
-            "stop_reason": "end_turn",
-        },
-    ],
-)
-def test_a_guardrail_that_intervened_is_the_finish_reason(body: Document) -> None:
-    found = decode(json.dumps(body | BLOCKED).encode())
-    assert Text("No.") in found
-    assert found[-1] == Finish("guardrail_intervened")
-    assert read({"generation": "No."} | BLOCKED) == [Text("No."), Finish("guardrail_intervened")]
-
-
-def test_a_guardrail_that_did_nothing_changes_nothing() -> None:
-    allowed = {"amazon-bedrock-guardrailAction": "NONE"}
-    assert read({"generation": "a", "stop_reason": "stop"} | allowed) == [
-        Text("a"),
-        Finish("stop"),
+def test_a_guardrail_that_answered_for_the_model_is_the_finish_reason() -> None:
+    body = {"generation": "No."} | BLOCKED
+    assert decode(json.dumps(body).encode()) == [
+        Start(),
+        Text("No."),
+        Finish("guardrail_intervened"),
     ]
+    assert read(body, {"generation": ""} | BLOCKED | METRICS) == [
+        Text("No."),
+        COST,
+        Finish("guardrail_intervened"),
+    ]
+
+
+@table("action", ["INTERVENED", "NONE"])
+def test_a_guardrail_that_let_the_model_answer_changes_nothing(action: str) -> None:
+    body = {"generation": "a", "stop_reason": "stop", "amazon-bedrock-guardrailAction": action}
+    assert decode(json.dumps(body).encode()) == [Start(), Text("a"), Finish("stop")]
+    assert read(body | METRICS) == [Text("a"), Finish("stop"), COST]
+    unfinished = {"generation": "a", "amazon-bedrock-guardrailAction": "NONE"}
+    assert read(unfinished | METRICS) == [Text("a"), COST]
 
 
 def test_a_body_in_an_unknown_format_is_a_failure() -> None:
