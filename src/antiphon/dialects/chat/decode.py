@@ -171,7 +171,7 @@ class ChatDecoder:
         self._calls: CallTracker | None = None
         self._sends_tool_calls = False
         self._search_results: SearchResults | None = None
-        self._thoughts = ThoughtSplitter()
+        self._thoughts: ThoughtSplitter | None = None
         self._started = False
         self._finished = False
         self._has_output = False
@@ -225,7 +225,8 @@ class ChatDecoder:
         pieces are not plain, because it adds to each of them, is not tried again and again."""
         is_piece = len(deltas) == 1 and _is_piece(deltas[0])
         self._plain_failed = self._plain_failed or (is_piece and self._expects_plain)
-        self._expects_plain = is_piece and not (self._plain_failed or self._thoughts.is_open)
+        thinks = self._thoughts is not None and self._thoughts.is_open
+        self._expects_plain = is_piece and not (self._plain_failed or thinks)
 
     def _feed_broken(self, data: bytes) -> list[Delta]:
         """Decode a frame that is not valid JSON, after a repair."""
@@ -287,7 +288,8 @@ class ChatDecoder:
         """The deltas of one message, in the order of generation."""
         deltas = [*_reasoning(message)] if _has_reasoning(message) else []
         content = message.content
-        if message.extra_content or self._thoughts.is_open:
+        if message.extra_content or self._thoughts is not None:
+            self._thoughts = self._thoughts or ThoughtSplitter()
             thought, content = self._thoughts.split(content, message.extra_content)
             deltas += [Reasoning(thought, "summary")] if thought else []
         if type(content) is str and content and not logprobs:  # as nearly always
@@ -353,9 +355,10 @@ def _whole_choice_deltas(choice: _Choice) -> Iterator[Delta]:
         return
     message = choice.message or choice.delta or _EMPTY_MESSAGE
     yield from _reasoning(message)
-    thought, answer = ThoughtSplitter().split(message.content, message.extra_content)
-    if thought:
-        yield Reasoning(thought, "summary")
+    answer = message.content
+    if message.extra_content:
+        thought, answer = ThoughtSplitter().split(answer, message.extra_content)
+        yield from [Reasoning(thought, "summary")] if thought else []
     content = [*_content(answer, choice.logprobs)] if answer else []
     yield from (delta for delta in content if isinstance(delta, Reasoning))
     if message.tool_calls or message.function_call:

@@ -72,6 +72,15 @@ def test_reasoning_comes_before_the_calls_wherever_it_stands(message: dict[str, 
     ]
 
 
+def test_a_signed_answer_without_a_thought_has_no_reasoning() -> None:
+    signed = {"extra_content": {"google": {"thought_signature": "sig"}}}
+    assert whole({"content": "a", **signed}, finish_reason="stop") == [
+        Text("a"),
+        ReasoningState("gemini.thought_signature", "sig", "text"),
+        Finish("stop"),
+    ]
+
+
 def test_a_thought_in_the_content_is_reasoning() -> None:
     thought = {"extra_content": {"google": {"thought": True}}}
     assert whole({"content": "<thought>a</thought>b", **thought}, finish_reason="stop") == [
