@@ -24,14 +24,16 @@ _STATUS_KEYS = (
     *("status", "code"),
 )
 _CODE_KEYS = ("reason", "code", "error_code", "status", "type", "error_type", "__type")
-_DELAY_KEYS = ("retryDelay", "retry_after", "retry_after_seconds")
+# `estimated_time`: Hugging Face, while it loads a model.
+_DELAY_KEYS = ("retryDelay", "retry_after", "retry_after_seconds", "estimated_time")
 _TEXT_KEYS = frozenset(
-    "error errors message msg status_msg detail raw originalMessage error_message".split()
+    "error errors message Message msg status_msg detail raw originalMessage error_message".split()
 )
 # The keys under which an error may be. `metadata` belongs to the caller, except inside an error.
+# `Message` is Amazon's edge, `external_model_error` the server behind Databricks.
 _PATHS = (
     *("error", "errors", "base_resp", "message", "msg", "status_msg", "detail", "error_message"),
-    *("originalMessage", "response", "delta", "choices"),
+    *("Message", "external_model_error", "originalMessage", "response", "delta", "choices"),
 )
 _VIOLATIONS = "fieldViolations"
 _ERROR_PATHS = (*_PATHS, "details", _VIOLATIONS, "metadata", "raw")

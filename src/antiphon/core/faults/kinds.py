@@ -162,6 +162,7 @@ KIND_BY_STATUS: Mapping[int, FaultKind] = {
     424: FaultKind.SERVER_ERROR,  # Bedrock: the model behind the service failed
     429: FaultKind.RATE_LIMIT,
     434: FaultKind.PERMISSION,  # Zhipu: no access to this API
+    451: FaultKind.CONTENT_BLOCKED,  # StepFun, and servers that must not answer for legal reasons
     498: FaultKind.CONTENT_BLOCKED,  # Cohere: an unsafe request
     502: FaultKind.BAD_GATEWAY,
     503: FaultKind.OVERLOADED,

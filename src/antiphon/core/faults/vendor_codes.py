@@ -29,7 +29,8 @@ _CAUSE_CODES: Mapping[FaultKind, str] = {
         insufficient_credits insufficient_funds billing_hard_limit_reached billing_disabled
         billing_not_active credit_balance_exhausted credit_balance_too_low arrearage
         exceeded_current_quota_error usage_limit_reached usage_not_included
-        prepaid_bill_overdue postpaid_bill_overdue commodity_not_purchased
+        prepaid_bill_overdue postpaid_bill_overdue commodity_not_purchased account_overdue_error
+        set_limit_exceeded token_quota_reached allocation_quota.free_tier_only
         """,
     FaultKind.AUTH: """
         invalid_api_key api_key_invalid incorrect_api_key incorrect_api_key_error missing_api_key
@@ -40,12 +41,12 @@ _CAUSE_CODES: Mapping[FaultKind, str] = {
         """,
     FaultKind.PERMISSION: """
         unsupported_country_region_territory service_disabled consumer_suspended model_access_denied
-        access_denied_unpurchased api_key_service_blocked
+        access_denied_unpurchased api_key_service_blocked model_not_open
         """,
     FaultKind.MODEL: """
         model_not_found model_not_exist model_not_supported model_not_available model_deprecated
         model_decommissioned invalid_model invalid_model_error unknown_model unsupported_model
-        deployment_not_found
+        deployment_not_found endpoint_not_found invalid_endpoint_or_model
         """,
     FaultKind.INVALID_IMAGE: """
         invalid_image invalid_image_format invalid_base64_image invalid_image_url image_too_large
@@ -62,10 +63,11 @@ _CAUSE_CODES: Mapping[FaultKind, str] = {
         content_filter content_filtered content_blocked content_policy_violation
         responsible_ai_policy_violation data_inspection_failed moderation_blocked
         image_content_policy_violation cyber_policy bio_policy misalignment_policy_violation
-        sensitive_check_error
+        sensitive_check_error input_text_sensitive_content_detected
+        output_text_sensitive_content_detected input_image_sensitive_content_detected
         """,
     FaultKind.OVERLOADED: """
-        engine_overloaded engine_overloaded_error server_is_overloaded slow_down
+        engine_overloaded engine_overloaded_error server_is_overloaded server_overloaded slow_down
         capacity_exceeded service_tier_capacity_exceeded insufficient_system_resource
         model_not_ready_exception
         """,
@@ -253,10 +255,15 @@ PHRASES = (
         r"exceed\w* (?:the )?(?:model|max\w*) (?:token limit|length)",
         r"\b(?:prompt|input|all messages|token length) (?:is )?too long",
         r"token count\b[^\n]{0,80}\bexceeds",
-        r"inputs\W+tokens\W+\+",
+        r"inputs\W+tokens\W+\+|inputs\W+must have less than",
+        r"input token count is\b|number of input tokens\b[^\n]{0,20}\bexceed",
+        r"\b(?:prompt|input) length\b[^\n]{0,60}\b(?:exceeds|should not exceed)",
+        r"must be less than (?:or equal to )?max_seq_len",
+        r"total tokens of image and text exceed|max input (?:characters|tokens) is",
+        r"greater than the context length|context length of only",
         r"range of input length",
         r"reduce the length of",
-        r"too many tokens",
+        r"too many (?:input )?tokens|prompt tokens too long",
         r"上下文.{0,12}(?:超|过长)|(?:超出|超过).{0,12}上下文|输入.{0,6}(?:超长|过长)",
     ),
     _make_phrase(
@@ -266,6 +273,8 @@ PHRASES = (
         r"balance is (?:insufficient|too low|not enough)",
         r"(?:requires more|out of|no|all available|not enough) credits",
         r"can only afford|billing hard limit|spending limit|usage limit for this",
+        r"specified API usage limits|overdue balance",
+        r"daily free allocation|free (?:tier|trial)\b[^\n]{0,30}\bexhausted|exhausted its free",
         r"no resource package|please (?:recharge|top up)|in arrears",
         r"余额不足|欠费|请充值|资源包",
     ),
@@ -319,7 +328,7 @@ PHRASES = (
         FaultKind.OVERLOADED,
         frozenset({FaultKind.RATE_LIMIT, FaultKind.SERVER_ERROR, FaultKind.UNKNOWN}),
         r"\boverloaded\b",
-        r"\bat capacity\b",
+        r"\bat capacity\b|capacity temporarily exceeded",
         r"(?:service|temporarily|currently) unavailable",
     ),
     _make_phrase(

@@ -68,13 +68,18 @@ FINISH_REASONS: Mapping[str, Outcome] = {
     "complete": COMPLETED,
     "completed": COMPLETED,
     "finish": COMPLETED,
+    "finished": COMPLETED,
+    "normal": COMPLETED,
     "endoftext": COMPLETED,
     "refusal": COMPLETED,
     "max_tokens": TRUNCATED,
     "max_output_tokens": TRUNCATED,
     "max_messages": Outcome("incomplete", incomplete_reason="max_messages"),
     "steered": Outcome("incomplete", incomplete_reason="steered"),
+    "max_output": TRUNCATED,
     "model_length": TRUNCATED,
+    "token_limit": TRUNCATED,
+    "time_limit": TRUNCATED,
     "pause_turn": TRUNCATED,
     "compaction": TRUNCATED,
     "continuation": TRUNCATED,
@@ -97,6 +102,7 @@ FINISH_REASONS: Mapping[str, Outcome] = {
     "insufficient_system_resource": _failure("insufficient_system_resource"),
     "malformed_model_output": _failure("malformed_model_output"),
     "malformed_tool_use": _failure("malformed_tool_use"),
+    "function_call_filter": _failure("malformed_tool_use"),
     "error": _failure("generation_error"),
     "abort": _failure("generation_aborted"),
     "timeout": _failure("generation_timeout"),
@@ -109,7 +115,9 @@ def map_finish_reason(reason: str | None) -> Outcome:
     """Map a provider's finish reason to the outcome of the response."""
     if not reason:
         return _NO_REASON
-    known = FINISH_REASONS.get(reason) or FINISH_REASONS.get(reason.lower())
+    # Gemini's Chat endpoint adds its own reason: `function_call_filter: MALFORMED_FUNCTION_CALL`.
+    names = (reason, reason.lower(), reason.lower().partition(":")[0])
+    known = next((FINISH_REASONS[name] for name in names if name in FINISH_REASONS), None)
     if known is not None:
         return known
     # An unknown reason may be any text: it is shown only if it is shaped like a code.

@@ -118,6 +118,8 @@ class AnthropicDecoder:
         self._kept = 0
         """How many blocks were passed on as they are."""
         self._finished = False
+        self._message: Mapping[str, Any] = {}
+        """The message as the stream has begun it."""
         self.ended = False
         """The provider has marked the end of the stream; nothing more will come."""
 
@@ -144,8 +146,15 @@ class AnthropicDecoder:
 
     def _message_start(self, event: _Event) -> list[Delta]:
         message = event.message if isinstance(event.message, dict) else {}
+        self._message = message
         start = Start(nonempty_string(message.get("model")), nonempty_string(message.get("id")))
-        return [start, *self._usage.feed(message.get("usage"))]
+        deltas: list[Delta] = [start, *self._usage.feed(message.get("usage"))]
+        # A message that goes on in the container of an earlier one may come whole, with its end.
+        content = message.get("content")
+        for index, block in enumerate(content if isinstance(content, list) else ()):
+            deltas += self.open_block(index, Raw(msgspec.json.encode(block)))
+            deltas += self.close_block(index)
+        return deltas
 
     def _block_start(self, event: _Event) -> list[Delta]:
         return self.open_block(_index(event), event.content_block)
@@ -171,7 +180,7 @@ class AnthropicDecoder:
 
     def _message_stop(self, event: _Event) -> list[Delta]:
         self.ended = True
-        return []
+        return [] if self._finished else self.finish(self._message, None)
 
     def _ping(self, event: _Event) -> list[Delta]:
         return []

@@ -61,6 +61,10 @@ def annotate(citation: Any, start: int, end: int) -> Annotation | None:
         case {"location": {"web": {"url": str(url)} as found}}:
             title = nonempty_string(citation.get("title")) or found.get("domain")
             return url_citation(url, title, start, end)
+        case {"location": {"documentChar": {}} | {"documentPage": {}} | {"documentChunk": {}}}:
+            title = nonempty_string(citation.get("title")) or ""
+            cited = {"type": "file_citation", "file_id": "", "filename": title, "index": end}
+            return Annotation(cited)
     return None
 
 

@@ -26,6 +26,7 @@ from antiphon.core.deltas import (
 )
 from antiphon.core.faults.classify import classify_document
 from antiphon.dialects.chat.reasoning_state import DETAILS, SIGNATURE
+from antiphon.dialects.chat.thoughts import ThoughtSplitter
 from antiphon.dialects.chat.tool_calls import CallFragment, CallTracker
 from antiphon.dialects.content_blocks import url_citation
 from antiphon.dialects.json_input import (
@@ -66,6 +67,7 @@ class _Message(Struct):
     content: Any = None
     reasoning_content: Any = None
     reasoning: Any = None
+    reasoning_text: Any = None
     reasoning_details: Any = None
     refusal: Any = None
     tool_calls: list[_ToolCall] | None = None
@@ -118,6 +120,7 @@ class _PlainDelta(Struct, gc=False):
     content: str | None = None
     reasoning_content: str | None = None
     reasoning: str | None = None
+    reasoning_text: str | None = None
     reasoning_details: _NoList = None
     refusal: _Nothing = None
     tool_calls: list[_PlainCall] | None = None
@@ -168,6 +171,7 @@ class ChatDecoder:
         self._calls: CallTracker | None = None
         self._sends_tool_calls = False
         self._search_results: SearchResults | None = None
+        self._thoughts: ThoughtSplitter | None = None
         self._started = False
         self._finished = False
         self._has_output = False
@@ -205,7 +209,7 @@ class ChatDecoder:
             return None
         delta = chunk.choices[0].delta
         text = delta.content
-        reasoning = delta.reasoning_content or delta.reasoning
+        reasoning = delta.reasoning_content or delta.reasoning or delta.reasoning_text
         calls = delta.tool_calls
         if text and not (reasoning or calls):
             return Text(text)
@@ -221,7 +225,8 @@ class ChatDecoder:
         pieces are not plain, because it adds to each of them, is not tried again and again."""
         is_piece = len(deltas) == 1 and _is_piece(deltas[0])
         self._plain_failed = self._plain_failed or (is_piece and self._expects_plain)
-        self._expects_plain = is_piece and not self._plain_failed
+        thinks = self._thoughts is not None and self._thoughts.is_open
+        self._expects_plain = is_piece and not (self._plain_failed or thinks)
 
     def _feed_broken(self, data: bytes) -> list[Delta]:
         """Decode a frame that is not valid JSON, after a repair."""
@@ -281,10 +286,12 @@ class ChatDecoder:
 
     def _message_deltas(self, message: _Message, logprobs: Any) -> list[Delta]:
         """The deltas of one message, in the order of generation."""
-        deltas: list[Delta] = []
-        if message.reasoning_content or message.reasoning or message.reasoning_details:
-            deltas += _reasoning(message)
+        deltas = [*_reasoning(message)] if _has_reasoning(message) else []
         content = message.content
+        if message.extra_content or self._thoughts is not None:
+            self._thoughts = self._thoughts or ThoughtSplitter()
+            thought, content = self._thoughts.split(content, message.extra_content)
+            deltas += [Reasoning(thought, "summary")] if thought else []
         if type(content) is str and content and not logprobs:  # as nearly always
             deltas.append(Text(content))
         elif content:
@@ -348,10 +355,15 @@ def _whole_choice_deltas(choice: _Choice) -> Iterator[Delta]:
         return
     message = choice.message or choice.delta or _EMPTY_MESSAGE
     yield from _reasoning(message)
+    answer = message.content
+    if message.extra_content:
+        thought, answer = ThoughtSplitter().split(answer, message.extra_content)
+        yield from [Reasoning(thought, "summary")] if thought else []
+    content = [*_content(answer, choice.logprobs)] if answer else []
+    yield from (delta for delta in content if isinstance(delta, Reasoning))
     if message.tool_calls or message.function_call:
         yield from _whole_calls(message)
-    if message.content:
-        yield from _content(message.content, choice.logprobs)
+    yield from (delta for delta in content if not isinstance(delta, Reasoning))
     if message.refusal and isinstance(message.refusal, str):
         yield Refusal(message.refusal)
     yield from _annotations_and_extras(message)
@@ -388,18 +400,35 @@ def _content_part(part: Any) -> Iterator[Delta]:
         case {"type": "thinking", "thinking": str(text)}:
             yield Reasoning(text)
         case {"type": "thinking", "thinking": list(parts)}:
-            for each in parts:
-                if isinstance(each, dict) and isinstance(each.get("text"), str):
-                    yield Reasoning(each["text"])
+            yield from (Reasoning(text) for text in _texts(parts))
+        # Databricks: {"type": "reasoning", "summary": [{"type": "summary_text", "text": "…"}]}
+        case {"type": "reasoning", "summary": list(parts)}:
+            yield from (Reasoning(text, "summary") for text in _texts(parts))
         case _:
             yield Extra("content_part", part, is_output=True)
+
+
+def _texts(parts: list[Any]) -> Iterator[str]:
+    for each in parts:
+        if isinstance(each, dict) and (text := nonempty_string(each.get("text"))):
+            yield text
+
+
+def _has_reasoning(message: _Message) -> Any:
+    return (
+        message.reasoning_content
+        or message.reasoning
+        or message.reasoning_details
+        or message.reasoning_text
+    )
 
 
 def _reasoning(message: _Message) -> Iterator[Delta]:
     """Reasoning, from the first field that has it; several often carry the same text."""
     details = message.reasoning_details
     entries = [d for d in details if isinstance(d, dict)] if isinstance(details, list) else []
-    text = nonempty_string(message.reasoning_content) or nonempty_string(message.reasoning)
+    fields = (message.reasoning_content, message.reasoning, message.reasoning_text)
+    text = next(filter(None, map(nonempty_string, fields)), None)
     if text is not None:
         summarized = entries and all(e.get("type") == "reasoning.summary" for e in entries)
         yield Reasoning(text, "summary" if summarized else "raw")

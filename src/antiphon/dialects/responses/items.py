@@ -236,7 +236,10 @@ class OutputItems:
             item = self._index.add(kind, item_id, output_index)
         item.label(phase_of(document))
         if kind in _CALLS:
-            yield from self._start_call(item, document)
+            # One that begins as completed may be the server's own (Perplexity's search is): then
+            # it is another item when it is done.
+            if document.get("status") != "completed":
+                yield from self._start_call(item, document)
         elif kind and kind not in _CONTENT and not item.is_started:
             item.start()
             yield from self._switch_to(item)

@@ -58,6 +58,12 @@ SHAPES: list[tuple[int | None, object, str]] = [
         "context_length",
     ),
     (400, {"error": {"message": '{"error":{"status":"API_KEY_INVALID"}}'}}, "auth"),
+    (
+        400,
+        {"message": '{"external_model_error":{"message":"prompt is too long"}}'},
+        "context_length",
+    ),
+    (403, {"Message": "The API key is not valid."}, "auth"),
     # A text, a list, or nothing around it.
     (400, {"error": "prompt is too long"}, "context_length"),
     (400, {"code": "Some sentence", "error": "Incorrect API key provided."}, "auth"),
@@ -338,6 +344,7 @@ def test_a_sentence_gives_the_retry_delay(message: str, seconds: float | None) -
 def test_a_field_gives_the_retry_delay(delay: object, seconds: float | None) -> None:
     assert answer(429, {"error": {"retryDelay": delay}}).retry_after_s == seconds
     assert answer(429, {"error": {"metadata": {"retry_after": delay}}}).retry_after_s == seconds
+    assert answer(503, {"error": "loading", "estimated_time": delay}).retry_after_s == seconds
 
 
 @table(

@@ -69,13 +69,21 @@ def test_every_row_has_the_fields_of_its_status(reason: str) -> None:
             (reason, "incomplete")
             for reason in ("MODEL_ARMOR", "CONTINUATION", "other_after_output")
         ),
-        *((reason, "completed") for reason in ("FINISH", "endoftext")),
+        *((reason, "completed") for reason in ("FINISH", "FINISHED", "endoftext", "normal")),
+        *((reason, "incomplete") for reason in ("max_output", "token_limit", "time_limit")),
+        ("content_filter: PROHIBITED_CONTENT", "incomplete"),
+        ("function_call_filter: MALFORMED_FUNCTION_CALL", "failed"),
         *((reason, "failed") for reason in ("insufficient_system_resource", "error", "abort")),
         *((reason, "failed") for reason in ("malformed_model_output", "malformed_tool_use")),
     ],
 )
 def test_vendors_finish_reasons_are_mapped(reason: str, status: str) -> None:
     assert map_finish_reason(reason).status == status
+
+
+def test_a_call_that_the_provider_could_not_parse_is_reported_as_such() -> None:
+    outcome = map_finish_reason("function_call_filter: MALFORMED_FUNCTION_CALL")
+    assert outcome == FINISH_REASONS["malformed_tool_use"]
 
 
 @table("reason", ["sk-secret https://x", "a b", "x" * 65, "<b>", "1", "ß"])

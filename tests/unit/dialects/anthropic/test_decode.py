@@ -55,6 +55,27 @@ def test_a_stream_has_a_start_text_usage_and_an_end() -> None:
     assert decoder.ended
 
 
+def test_a_message_may_come_whole_in_its_start() -> None:
+    decoder = AnthropicDecoder()
+    content = [
+        {"type": "text", "text": "a"},
+        {"type": "tool_use", "id": "c", "name": "f", "input": {"n": 1.0}},
+    ]
+    message = {"content": content, "stop_reason": "tool_use", "stop_sequence": None}
+    deltas = fed(
+        {"type": "message_start", "message": message}, {"type": "message_stop"}, decoder=decoder
+    )
+    assert deltas == [
+        Start(None, None),
+        Text("a"),
+        ToolCall(0, "c", "f"),
+        ToolCall(0, arguments='{"n":1.0}'),
+        ToolEnd(0),
+        Finish("tool_use"),
+    ]
+    assert decoder.ended
+
+
 def test_a_done_marker_ends_the_stream() -> None:
     decoder = AnthropicDecoder()
     assert fed(b"[DONE]", decoder=decoder) == []

@@ -19,6 +19,7 @@ from antiphon.core.deltas import (
 )
 from antiphon.dialects.bedrock.decode import BedrockDecoder
 from antiphon.framing.sse import Frame
+from tests.support.tables import table
 
 Document = dict[str, Any]
 
@@ -81,8 +82,19 @@ def test_a_web_citation_covers_its_whole_block() -> None:
     ]
 
 
-def test_a_document_citation_is_an_extra() -> None:
-    citation = {"location": {"documentChar": {"start": 0}}, "title": "policy"}
+@table(
+    ("location", "title"),
+    [("documentChar", "policy"), ("documentPage", "policy"), ("documentChunk", "")],
+)
+def test_a_document_citation_names_the_document(location: str, title: str) -> None:
+    citation = {"location": {location: {"start": 0}}, "title": title or None}
+    found = read(delta(0, {"citation": citation}), delta(0, {"text": "abc"}), stop(0))
+    file = {"type": "file_citation", "file_id": "", "filename": title, "index": 3}
+    assert found == [Text("abc"), Annotation(file)]
+
+
+def test_a_citation_of_anything_else_is_an_extra() -> None:
+    citation: Document = {"location": {"other": {}}}
     assert read(delta(0, {"citation": citation}), stop(0)) == [Extra("citation", citation)]
 
 

@@ -95,6 +95,31 @@ def test_chat_completions_are_decoded_by_the_chat_dialect() -> None:
     assert found == [Start("m", "i"), Text("a"), Finish("stop"), COST]
 
 
+def test_chunks_of_mistral_models_have_messages_and_stop_reasons() -> None:
+    found = read(
+        {"choices": [{"index": 0, "message": {"content": "a"}, "stop_reason": None}]},
+        {"choices": [{"index": 0, "message": {"content": "b"}, "stop_reason": None}]},
+        {"choices": [{"index": 0, "message": {"content": ""}, "stop_reason": "length"}]} | METRICS,
+    )
+    assert found == [Start(), Text("a"), Text("b"), Finish("length"), COST]
+
+
+def test_the_first_version_of_coheres_chat_is_decoded_by_its_dialect() -> None:
+    call = {"name": "f", "parameters": {"x": 1}}
+    found = read(
+        {"event_type": "stream-start", "generation_id": "g", "is_finished": False},
+        {"event_type": "tool-calls-generation", "tool_calls": [call]},
+        {"event_type": "stream-end", "finish_reason": "COMPLETE", "response": {}} | METRICS,
+    )
+    assert found == [
+        Start(None, "g"),
+        ToolCall(0, None, "f", '{"x": 1}'),
+        ToolEnd(0),
+        Finish("COMPLETE"),
+        COST,
+    ]
+
+
 def test_chunks_may_contain_converse_events() -> None:
     usage = {"inputTokens": 1, "outputTokens": 2, "totalTokens": 3}
     found = read(
@@ -175,6 +200,63 @@ def test_a_whole_chat_completion_is_decoded_by_the_chat_dialect() -> None:
     found = decode(json.dumps(body).encode())
     assert Text("a") in found
     assert Finish("stop") in found
+
+
+@table(
+    ("choices", "expected"),
+    [
+        ([{"message": {"content": "a"}, "stop_reason": "stop"}], [Text("a"), Finish("stop")]),
+        ([{"text": "a", "stop_reason": "length"}], [Text("a"), Finish("length")]),
+        (
+            [{"message": {"content": "a"}, "finish_reason": "stop", "stop_reason": "x"}],
+            [Text("a"), Finish("stop")],
+        ),
+        (None, []),
+    ],
+)
+def test_a_choice_may_have_a_stop_reason_or_plain_text(
+    choices: object, expected: list[Delta]
+) -> None:
+    found = decode(json.dumps({"choices": choices}).encode())
+    assert found == [Start(), *expected]
+
+
+def test_a_whole_answer_of_coheres_first_chat_keeps_its_calls() -> None:
+    body = {
+        "generation_id": "g",
+        "text": "I look.",
+        "tool_calls": [{"name": "f", "parameters": {}}],
+        "finish_reason": "COMPLETE",
+    }
+    found = decode(json.dumps(body).encode())
+    assert ToolCall(0, None, "f", "{}") in found
+    assert found[-1] == Finish("COMPLETE")
+
+
+BLOCKED = {"amazon-bedrock-guardrailAction": "INTERVENED"}
+
+
+def test_a_guardrail_that_answered_for_the_model_is_the_finish_reason() -> None:
+    body = {"generation": "No."} | BLOCKED
+    assert decode(json.dumps(body).encode()) == [
+        Start(),
+        Text("No."),
+        Finish("guardrail_intervened"),
+    ]
+    assert read(body, {"generation": ""} | BLOCKED | METRICS) == [
+        Text("No."),
+        COST,
+        Finish("guardrail_intervened"),
+    ]
+
+
+@table("action", ["INTERVENED", "NONE"])
+def test_a_guardrail_that_let_the_model_answer_changes_nothing(action: str) -> None:
+    body = {"generation": "a", "stop_reason": "stop", "amazon-bedrock-guardrailAction": action}
+    assert decode(json.dumps(body).encode()) == [Start(), Text("a"), Finish("stop")]
+    assert read(body | METRICS) == [Text("a"), Finish("stop"), COST]
+    unfinished = {"generation": "a", "amazon-bedrock-guardrailAction": "NONE"}
+    assert read(unfinished | METRICS) == [Text("a"), COST]
 
 
 def test_a_body_in_an_unknown_format_is_a_failure() -> None:

@@ -46,6 +46,15 @@ def call(arguments: Any = None, **more: Any) -> dict[str, Any]:
 # What a delta says
 
 
+def test_content_that_is_marked_as_a_thought_is_reasoning() -> None:
+    mark = {"extra_content": {"google": {"thought": True}}}
+    messages = ({"content": "<thought>a", **mark}, {"content": "</thought>b"})
+    assert feed(*({"choices": [{"delta": message}]} for message in messages)) == [
+        Reasoning("a", "summary"),
+        Text("b"),
+    ]
+
+
 @table(
     ("message", "expected"),
     [
@@ -65,12 +74,17 @@ def call(arguments: Any = None, **more: Any) -> dict[str, Any]:
             {"content": [{"type": "thinking", "thinking": [{"text": "a"}, {"text": 1}, "b"]}]},
             [Reasoning("a")],
         ),
+        (
+            {"content": [{"type": "reasoning", "summary": [{"text": "hm"}, {"text": ""}]}]},
+            [Reasoning("hm", "summary")],
+        ),
         ({"refusal": "no"}, [Refusal("no")]),
         ({"refusal": ""}, []),
         ({"refusal": {}}, []),
         ({"refusal": {"x": 1}}, []),
         ({"reasoning_content": "hm"}, [Reasoning("hm")]),
         ({"reasoning": "hm"}, [Reasoning("hm")]),
+        ({"reasoning_text": "hm", "reasoning_opaque": "x"}, [Reasoning("hm")]),
         ({"reasoning_content": "a", "reasoning": "b"}, [Reasoning("a")]),
         ({"reasoning_content": "", "reasoning": "b"}, [Reasoning("b")]),
         ({"reasoning": {"effort": "low"}}, []),
@@ -386,6 +400,7 @@ def arguments_of(index: int, text: str, **more: Any) -> dict[str, Any]:
             [arguments_of(0, "", id="x"), arguments_of(0, "1"), arguments_of(0, "2")],
             [ToolCall(0, "x"), ToolCall(0, None, None, "1"), ToolCall(0, None, None, "2")],
         ),
+        ([piece(reasoning_text="a"), piece(reasoning_text="b")], None),
         (
             [arguments_of(0, "", id="x"), arguments_of(0, "1"), arguments_of(1, "2")],
             [ToolCall(0, "x"), ToolCall(0, None, None, "1"), ToolCall(1, None, None, "2")],

@@ -56,6 +56,40 @@ def test_a_whole_answer_gives_reasoning_then_calls_then_text() -> None:
     assert deltas[6:] == [Finish("stop")]
 
 
+@table(
+    "message",
+    [
+        {"content": [{"type": "thinking", "thinking": "a"}, {"type": "text", "text": "b"}]},
+        {"content": "b", "reasoning_text": "a"},
+    ],
+)
+def test_reasoning_comes_before_the_calls_wherever_it_stands(message: dict[str, Any]) -> None:
+    assert whole({**message, "tool_calls": [call("{}", id="x")]}, finish_reason="stop") == [
+        Reasoning("a"),
+        ToolCall(0, "x", "f", "{}"),
+        Text("b"),
+        Finish("stop"),
+    ]
+
+
+def test_a_signed_answer_without_a_thought_has_no_reasoning() -> None:
+    signed = {"extra_content": {"google": {"thought_signature": "sig"}}}
+    assert whole({"content": "a", **signed}, finish_reason="stop") == [
+        Text("a"),
+        ReasoningState("gemini.thought_signature", "sig", "text"),
+        Finish("stop"),
+    ]
+
+
+def test_a_thought_in_the_content_is_reasoning() -> None:
+    thought = {"extra_content": {"google": {"thought": True}}}
+    assert whole({"content": "<thought>a</thought>b", **thought}, finish_reason="stop") == [
+        Reasoning("a", "summary"),
+        Text("b"),
+        Finish("stop"),
+    ]
+
+
 def test_a_whole_answer_keeps_the_state_of_its_calls() -> None:
     signed = call("{}", id="x", extra_content={"google": {"thought_signature": "sig"}})
     assert whole({"tool_calls": [signed]}) == [

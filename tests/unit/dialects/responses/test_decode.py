@@ -175,6 +175,23 @@ def test_calls_of_server_tools_are_hidden_from_the_client() -> None:
     assert deltas == [Extra("call", item)]
 
 
+SEARCH = {**CALL, "name": "search_web", "arguments": '{"q":"a"}', "status": "completed"}
+
+
+def test_a_search_that_is_announced_as_a_call_is_none_for_the_client() -> None:
+    found = {"type": "search_results", "results": []}
+    assert feed(added(0, **SEARCH), done(0, **found)) == [RawItem(found)]
+
+
+def test_a_call_that_begins_as_completed_is_started_when_it_is_done() -> None:
+    assert feed(added(0, **SEARCH)) == []
+    assert feed(added(0, **SEARCH), done(0, **SEARCH)) == [
+        ToolCall(0, "call_1", "search_web"),
+        ToolCall(0, arguments='{"q":"a"}'),
+        ToolEnd(0),
+    ]
+
+
 # Whole items, emitted once
 
 
