@@ -150,7 +150,6 @@ class LiveRun:
         self._on_reader_lost = on_reader_lost
         self._reader: Reader | None = None
         self._reader_state = ReaderState.PRESENT
-        self._commit_timer: asyncio.TimerHandle | None = None
         loop = asyncio.get_running_loop()
         self._began: asyncio.Future[EventBatch | None] = loop.create_future()
         """The events that the response begins with, which wait for the reader."""
@@ -169,20 +168,18 @@ class LiveRun:
     # The first reader
 
     async def open(self, commit_after_s: float, *, streams_overflow: bool = True) -> None:
-        """Wait until the response may begin: for the first events, or for `commit_after_s`.
+        """Wait until the response may begin: for the first events, or for `commit_after_s` after
+        the client was admitted.
 
         Until then the diagnostics may change, and a fault is raised as `UpstreamError`, so that it
         can be an HTTP error. Afterwards a fault is a `response.failed` event, and so is from the
         beginning a context that is too long, with `streams_overflow`.
         """
-        loop = asyncio.get_running_loop()
-        generate = partial(self._generate, streams_overflow=streams_overflow)
-        self.task = loop.create_task(self._drive(generate))
-        self._commit_timer = loop.call_later(commit_after_s, self._commit)
-        try:
-            await self._began
-        finally:
-            self._commit_timer.cancel()
+        generate = partial(
+            self._generate, commit_after_s=commit_after_s, streams_overflow=streams_overflow
+        )
+        self.task = asyncio.get_running_loop().create_task(self._drive(generate))
+        await self._began
 
     async def follow(self, reader: Reader) -> None:
         first = self._began.result()
@@ -283,11 +280,19 @@ class LiveRun:
             return error
         finally:
             self._reader = None  # it refers to the run: without the cycle both are freed at once
+            if not self._began.done():  # cancelled before the client was admitted
+                self._began.cancel()
             if not self._released.done():
                 self._released.set_result(None)
         return None
 
-    async def _generate(self, *, streams_overflow: bool = True) -> None:
+    async def _generate(
+        self, *, commit_after_s: float | None = None, streams_overflow: bool = True
+    ) -> None:
+        commit: asyncio.TimerHandle | None = None
+        if commit_after_s is not None:
+            loop = asyncio.get_running_loop()
+            commit = loop.call_later(commit_after_s, self._commit)
         try:
             await self.run.open()
         except UpstreamError as error:
@@ -296,8 +301,9 @@ class LiveRun:
                 raise
             await self._deliver(await self.run.fail(error.fault))
             return
-        if self._commit_timer is not None:
-            self._commit_timer.cancel()  # the first events are about to come
+        finally:
+            if commit is not None:
+                commit.cancel()  # the first events are about to come
         while events := await self.run.next_events():
             await self._deliver(events)
 

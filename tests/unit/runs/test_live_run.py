@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
@@ -16,9 +16,10 @@ from antiphon.core.plan.plan import Outbound
 from antiphon.core.request import Request
 from antiphon.dialects.client_dialect import EventBatch
 from antiphon.dialects.responses.parse import parse_request
+from antiphon.engine.run import Run
 from antiphon.engine.services import Caller
 from antiphon.engine.upstream import EchoUpstream, UpstreamResponse
-from antiphon.errors import UpstreamError
+from antiphon.errors import LimitExceeded, UpstreamError
 from antiphon.providers.registry import Provider
 from antiphon.runs.event_log import EventLog
 from antiphon.runs.live_run import LiveRun
@@ -189,6 +190,58 @@ async def test_a_store_that_is_slow_does_not_begin_the_answer_twice() -> None:
         await slow.follow(reader)
     assert len(reader.batches) == 1
     assert (reader.types[0], reader.types[-1]) == ("response.created", "response.completed")
+
+
+class GatedLimits:
+    """Admits or refuses a request when it is told to."""
+
+    def __init__(self, refusal: LimitExceeded | None = None) -> None:
+        self.gate = asyncio.Event()
+        self.is_asked = False
+        self._refusal = refusal
+
+    async def admit(self, client: str, request_id: str) -> Mapping[str, str]:
+        self.is_asked = True
+        await self.gate.wait()
+        if self._refusal is not None:
+            raise self._refusal
+        return {"x-ratelimit-limit-requests": "1"}
+
+
+async def limited_run(opened: OpenApplication, limits: GatedLimits) -> LiveRun:
+    request = parse_request({"model": "echo/echo", "input": "Hello", "stream": True})
+    prepared = await opened.engine.prepare(request, CALLER)
+    run = Run(opened.engine.services, prepared, admit=limits.admit)
+    return LiveRun(run, EventLog(keeps_events=False))
+
+
+async def test_a_response_does_not_begin_before_its_client_is_admitted() -> None:
+    refusal = LimitExceeded(
+        "no", code="rate_limit_exceeded", kind="requests", headers={}, permanent=False
+    )
+    async with open_application() as opened:
+        limits = GatedLimits(refusal)
+        live = await limited_run(opened, limits)
+        with loop_clock() as clock:
+            opening = asyncio.ensure_future(live.open(SOON_S))
+            await until(lambda: limits.is_asked, "the limits are asked")
+            await clock.advance(LATE_S)
+            limits.gate.set()
+            with pytest.raises(LimitExceeded):
+                await opening
+        assert not opened.engine.active
+
+
+async def test_a_run_that_is_cancelled_before_it_begins_ends_its_opening() -> None:
+    async with open_application() as opened:
+        limits = GatedLimits()
+        live = await limited_run(opened, limits)
+        opening = asyncio.ensure_future(live.open(LATE_S))
+        await until(lambda: limits.is_asked, "the limits are asked")
+        live.cancel()
+        await asyncio.wait({opening}, timeout=1.0)
+        assert opening.cancelled()
+        assert not opened.engine.active
 
 
 async def test_a_fault_before_the_beginning_is_raised() -> None:
