@@ -35,7 +35,7 @@ from antiphon.engine.history import (
 from antiphon.engine.media.image_description import DescribeImages
 from antiphon.engine.media.pdf_text import ReadPDFs
 from antiphon.engine.routing import Router, Target
-from antiphon.engine.run import Run
+from antiphon.engine.run import Admit, Run, admit_always
 from antiphon.engine.services import Caller, Prepared, Services
 from antiphon.store.chain import TurnSource
 from antiphon.store.item_references import resolve_references
@@ -63,9 +63,11 @@ class Preparer:
     def describes_images(self) -> bool:
         return self._describe_images is not None
 
-    async def create_run(self, request: Request, caller: Caller) -> Run:
-        """Prepare a request and return its run, which has not begun."""
-        return Run(self._services, await self.prepare(request, caller))
+    async def create_run(
+        self, request: Request, caller: Caller, *, admit: Admit | None = None
+    ) -> Run:
+        """Prepare a request and return its run, which has not begun. `admit`: see `Run`."""
+        return Run(self._services, await self.prepare(request, caller), admit=admit)
 
     async def prepare(
         self,
@@ -164,7 +166,7 @@ class Preparer:
         if not needs_compaction(request, items, prepared.first_plan, capabilities):
             return prepared
         caller = structs.replace(prepared.caller, request_id=self._services.runtime.new_id("req"))
-        create_run = partial(self.create_run, caller=caller)
+        create_run = partial(self.create_run, caller=caller, admit=admit_always)
         compact = partial(compact_context, planner, create_run, prepared.unseal)
         return structs.replace(prepared, compact=compact)
 

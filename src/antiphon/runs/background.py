@@ -20,7 +20,7 @@ from antiphon.dialects.client_dialect import EventBatch
 from antiphon.dialects.responses.render import with_frames
 from antiphon.engine.accounting import Accounting
 from antiphon.engine.engine import Engine
-from antiphon.engine.run import Run
+from antiphon.engine.run import Run, admit_always
 from antiphon.engine.services import Caller, Prepared
 from antiphon.errors import AntiphonError, InvalidRequest, StoreError
 from antiphon.runs.background_queue import (
@@ -44,11 +44,6 @@ async def admit(accounting: Accounting, caller: Caller, held: ExitStack) -> Mapp
     headers = await accounting.admit(caller.client, caller.request_id)
     held.callback(accounting.withdraw, caller.client, caller.request_id)
     return headers
-
-
-async def admit_always(client: str, request_id: str) -> Mapping[str, str]:
-    """Let a run begin whose limits were checked when it was requested, here or elsewhere."""
-    return {}
 
 
 def ignore(response_id: str) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from antiphon.config import CompactionConfig, Config
+from antiphon.config import ClientLimitConfig, CompactionConfig, Config, LimitConfig
 from antiphon.core.diagnostic import Diagnostic
 from antiphon.core.events import Event
 from antiphon.core.history.capsule import Unopened
@@ -21,7 +21,7 @@ from antiphon.engine.compaction import check_compaction_model, compact_context
 from antiphon.engine.routing import make_router
 from antiphon.engine.run import Run
 from antiphon.engine.services import Caller
-from antiphon.errors import ConfigError, InvalidRequest
+from antiphon.errors import ConfigError, InvalidRequest, LimitExceeded
 from antiphon.providers.registry import build_providers
 from tests.support.applications import echo_config, open_application
 
@@ -61,6 +61,21 @@ async def test_the_answer_continues_from_the_summary_and_shows_the_item() -> Non
     assert "The port is 8123." in text_of(response)
     assert len(text_of(response)) < 4000
     assert codes == ["history.compaction.applied"]
+
+
+async def test_a_client_that_may_have_one_response_at_a_time_gets_its_context_compacted() -> None:
+    """The summary belongs to the request that was admitted; its tokens count towards the limits."""
+    limits = ClientLimitConfig(max_streams=1, requests_per_minute=1, cost_per_day=1.0)
+    config = structs.replace(echo_config(), limits=LimitConfig(clients={"*": limits}))
+    async with open_application(config) as opened:
+        body = {"model": "echo/echo", "input": HISTORY, "context_management": SMALL}
+        caller = Caller("alice", "req_1")
+        async with await opened.engine.create(parse_request(body), caller) as run:
+            await run.response()
+            codes = [each.code for each in run.diagnostics]
+        assert codes == ["history.compaction.applied"]
+        with pytest.raises(LimitExceeded):
+            await opened.engine.services.accounting.admit("alice", "req_2")
 
 
 async def test_the_summary_is_part_of_the_cost() -> None:
