@@ -383,7 +383,10 @@ class Attempts:
     # One call
 
     def limit_time(self, limit_s: float | None) -> TimeLimit:
-        """Make the time limit of a step before the first output; `stop` interrupts it, too."""
+        """Make the time limit of a step before the first output; `stop` interrupts it, too. Raises
+        `UpstreamError` after it."""
+        if self.stopped is not None:
+            raise UpstreamError(self.stopped)
         self._limit = TimeLimit(limit_s)
         return self._limit
 

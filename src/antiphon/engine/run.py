@@ -53,7 +53,7 @@ from antiphon.engine.routing import Target
 from antiphon.engine.runtime import Releases
 from antiphon.engine.services import Prepared, Services, describe_fault, make_trace
 from antiphon.engine.tracing import RunTrace
-from antiphon.errors import InvalidRequest, UpstreamError
+from antiphon.errors import AntiphonError, InvalidRequest, UpstreamError
 from antiphon.stages.log import Entry
 from antiphon.stages.pipeline import failed, terminal
 
@@ -73,6 +73,7 @@ MakeCall: TypeAlias = Callable[[Any], Awaitable[object]]
 """Makes a call of one kind, and returns its outcome."""
 
 Release: TypeAlias = Callable[[], Awaitable[None]]
+ReportBug: TypeAlias = Callable[[Exception], object]
 
 _CANCELLING_S = 1.0
 _BETWEEN_ROUNDS = frozenset({Calls, Round})
@@ -247,25 +248,31 @@ class Run:
     # A whole response
 
     async def response(self) -> Response:
-        """Return the finished response; raises `UpstreamError`."""
-        await self._compact_context()
-        translation = self._translation
-        if translation.opens_with_calls:
-            events = translation.open_calls()
-        else:
-            await self._open_round(whole=True)
+        """Return the finished response; raises `UpstreamError`, also if a bug is why, and
+        `ToolsNotUsable`."""
+        try:
+            await self._compact_context()
             translation = self._translation
-            events = self._output.take_unread()
-        if type(translation.next) in _BETWEEN_ROUNDS:  # the first round had its own limit
-            self._attempts.set_deadline(lambda: self.stop(timeout_fault("total")), self._held)
-        while type(translation.next) in _BETWEEN_ROUNDS:
-            events += await self._continue(whole=True)
-        fault = fault_of_opening(translation)
-        if fault is not None:
-            raise self._output.opening_failed(fault)
-        ending = terminal(await self._output.pass_on(events, translation))
-        assert ending is not None
-        return ending.response
+            if translation.opens_with_calls:
+                events = translation.open_calls()
+            else:
+                await self._open_round(whole=True)
+                translation = self._translation
+                events = self._output.take_unread()
+            if type(translation.next) in _BETWEEN_ROUNDS:  # the first round had its own limit
+                self._attempts.set_deadline(lambda: self.stop(timeout_fault("total")), self._held)
+            while type(translation.next) in _BETWEEN_ROUNDS:
+                events += await self._continue(whole=True)
+            fault = fault_of_opening(translation)
+            if fault is not None:
+                raise self._output.opening_failed(fault)
+            ending = terminal(await self._output.pass_on(events, translation))
+            assert ending is not None
+            return ending.response
+        except AntiphonError:
+            raise
+        except Exception as error:
+            raise self._output.opening_broken(error, self._translation) from error
 
     # Rounds and attempts
 
@@ -287,8 +294,6 @@ class Run:
         read_round = partial(self._read_round, whole=whole)
         self.state = State.OPENING
         while True:
-            if attempts.stopped is not None:
-                raise self._output.opening_failed(attempts.stopped)
             began = self._services.runtime.monotonic()
             timeouts = attempts.chosen.target.provider.timeouts
             try:
@@ -310,8 +315,8 @@ class Run:
     async def _within(
         self, limit_s: float | None, limit: _TimeLimit, step: Callable[[], Awaitable[_T]]
     ) -> _T:
-        """Run a step before the first output within its time; `stop` interrupts it. Whatever goes
-        wrong is an `UpstreamError`."""
+        """Run a step before the first output within its time; `stop` interrupts it, and no step
+        begins after it. Whatever goes wrong is an `UpstreamError`."""
         attempts = self._attempts
         try:
             with attempts.limit_time(limit_s):
@@ -360,7 +365,8 @@ class Run:
         wanted = translation.next
         try:
             if isinstance(wanted, Calls):
-                found = await self._calls.outcome(wanted.calls)
+                report = partial(self._output.log.report_bug, translation=translation)
+                found = await self._calls.outcome(wanted.calls, report)
                 stopped = self._attempts.stopped
                 return translation.fail(stopped) if stopped else translation.settle_call(found)
             if isinstance(wanted, Round):
@@ -457,9 +463,10 @@ class GatewayCalls:
         self._closing: asyncio.Future[object] | None = None
         """Done with `close`; made with the first call."""
 
-    async def outcome(self, calls: Sequence[GatewayCall]) -> object:
-        """Return the outcome of the first call; start the others at the same time. Cancelled calls
-        may take a while to end: `release` waits for them, and not the response."""
+    async def outcome(self, calls: Sequence[GatewayCall], report: ReportBug) -> object:
+        """Return the outcome of the first call; start the others at the same time. A call that a
+        bug has ended is reported, and has failed. Cancelled calls may take a while to end:
+        `release` waits for them, and not the response."""
         if self._is_closed:
             return calls[0].fail()
         if self._closing is None:
@@ -470,9 +477,13 @@ class GatewayCalls:
         task = self._tasks[calls[0].call_id]
         # Cancelling a call must not cancel the run.
         await asyncio.wait({task, self._closing}, return_when=asyncio.FIRST_COMPLETED)
-        if not task.done() or task.cancelled() or task.exception() is not None:
+        if not task.done() or task.cancelled():
             return calls[0].fail()
-        return task.result()
+        try:
+            return task.result()
+        except Exception as error:
+            report(error)
+            return calls[0].fail()
 
     def close(self) -> None:
         """Cancel the calls that are being made, and make no more."""
@@ -487,7 +498,7 @@ class GatewayCalls:
         """Whether there is something to release."""
         return self._release is not None and bool(self._tasks)
 
-    async def release(self, report: Callable[[Exception], object]) -> None:
+    async def release(self, report: ReportBug) -> None:
         """Close the connections that the calls have used, once those that were cancelled know it:
         a server is told that its result is not wanted any more. The run is over: what goes wrong is
         reported, and not raised."""

@@ -113,9 +113,9 @@ def _go_on_without_list(original: Any) -> Any:
 
 
 def _swap_results(original: Any) -> Any:
-    async def outcome(self: GatewayCalls, calls: Sequence[GatewayCall]) -> object:
+    async def outcome(self: GatewayCalls, calls: Sequence[GatewayCall], report: Any) -> object:
         is_call = isinstance(calls[0], ToolCallRequest)
-        return await original(self, calls[::-1] if is_call else calls)
+        return await original(self, calls[::-1] if is_call else calls, report)
 
     return outcome
 

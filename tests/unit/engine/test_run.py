@@ -19,6 +19,7 @@ import pytest
 
 import antiphon
 from antiphon.config import AttemptConfig, StoreConfig
+from antiphon.core.diagnostic import Diagnostic
 from antiphon.core.events import Created, Event, Failed, InProgress
 from antiphon.core.faults.fault import internal_fault, shutdown_fault
 from antiphon.core.plan.plan import Outbound
@@ -192,9 +193,9 @@ async def drive(
     """Read one answer as the server does."""
     events: list[Event] = []
     async with await engine.create(request, caller) as run:
-        if not request.stream:
-            return await run.response()
         try:
+            if not request.stream:
+                return await run.response()
             await run.open()
             while batch := await run.next_events():
                 events += batch
@@ -254,6 +255,7 @@ async def test_an_exception_at_any_call_leaves_nothing_acquired(
 GUARDS = {
     "engine/run.py:open",
     "engine/run.py:next_events",
+    "engine/run.py:response",
     "engine/output.py:release",
     "engine/output.py:take_unread",
     "engine/output.py:count_events",
@@ -394,14 +396,19 @@ class StoppingWorker(WorkerThread):
 
 
 @pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
-async def test_no_attempt_begins_after_a_run_was_stopped_while_it_was_chosen(
+async def test_no_attempt_and_no_pause_begins_after_a_run_was_stopped_while_it_was_chosen(
     tmp_path: Path, *, stream: bool
 ) -> None:
+    pauses: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+
     busy = send_json(503, {"error": {"message": "busy"}})
-    attempts = AttemptConfig(max_attempts=3, backoff_s=0.001)
+    attempts = AttemptConfig(max_attempts=3, backoff_s=3.0)
     async with upstream(busy) as provider:
         config = replaced(settings(tmp_path, provider.url), attempts=attempts)
-        async with open_engine(config, {}, lambda entry: None) as engine:
+        async with open_engine(config, {}, lambda entry: None, Runtime(sleep=sleep)) as engine:
             worker = StoppingWorker(engine, provider)
             services = dataclasses.replace(engine.services, worker=worker)
             body = {"model": "up/m", "input": "Hello there", "stream": stream}
@@ -414,3 +421,25 @@ async def test_no_attempt_begins_after_a_run_was_stopped_while_it_was_chosen(
             worker.close()
     assert caught.value.fault.code == shutdown_fault().code
     assert len(provider.requests) == 1
+    assert pauses == []
+
+
+@pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
+async def test_no_context_is_compacted_after_a_run_was_stopped_while_its_client_was_admitted(
+    tmp_path: Path, *, stream: bool
+) -> None:
+    async def compact() -> Diagnostic:
+        raise AssertionError("a summary was begun")
+
+    async def admit(client: str, request_id: str) -> Mapping[str, str]:
+        subject.engine.active.stop(shutdown_fault())
+        return {}
+
+    async with bench(tmp_path) as subject:
+        body = {"model": "echo/echo", "input": "Hello there", "stream": stream}
+        prepared = await subject.engine.prepare(parse_body(msgspec.json.encode(body)), CALLER)
+        prepared = msgspec.structs.replace(prepared, compact=compact)
+        async with Run(subject.engine.services, prepared, admit=admit) as run:
+            with pytest.raises(UpstreamError) as caught:
+                await (run.open() if stream else run.response())
+    assert caught.value.fault.code == shutdown_fault().code

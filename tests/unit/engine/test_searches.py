@@ -18,6 +18,10 @@ def call(call_id: str) -> SearchCall:
     return SearchCall(call_id=call_id, arguments="{}", queries=("q",), rules=SearchRules())
 
 
+def fail_test(error: Exception) -> None:
+    raise AssertionError("a bug was reported") from error
+
+
 async def test_all_searches_of_a_round_are_begun_with_the_first() -> None:
     begun: list[str] = []
 
@@ -27,16 +31,20 @@ async def test_all_searches_of_a_round_are_begun_with_the_first() -> None:
 
     searches = GatewayCalls(search)
     calls = [call("a"), call("b")]
-    assert await searches.outcome(calls) == FOUND
-    assert await searches.outcome(calls[1:]) == FOUND
+    assert await searches.outcome(calls, fail_test) == FOUND
+    assert await searches.outcome(calls[1:], fail_test) == FOUND
     assert begun == ["a", "b"]
 
 
-async def test_a_search_that_breaks_has_failed() -> None:
-    async def search(asked: SearchCall) -> SearchOutcome:
-        raise ValueError("a bug")
+async def test_a_search_that_a_bug_ends_has_failed_and_is_reported() -> None:
+    reported: list[Exception] = []
+    bug = ValueError("a bug")
 
-    assert await GatewayCalls(search).outcome([call("a")]) == FAILED
+    async def search(asked: SearchCall) -> SearchOutcome:
+        raise bug
+
+    assert await GatewayCalls(search).outcome([call("a")], reported.append) == FAILED
+    assert reported == [bug]
 
 
 async def test_a_search_that_is_called_off_has_failed() -> None:
@@ -48,7 +56,7 @@ async def test_a_search_that_is_called_off_has_failed() -> None:
         return FOUND
 
     searches = GatewayCalls(search)
-    waiting = asyncio.ensure_future(searches.outcome([call("a")]))
+    waiting = asyncio.ensure_future(searches.outcome([call("a")], fail_test))
     await begun.wait()
     searches.close()
     assert await waiting == FAILED
@@ -66,7 +74,7 @@ async def test_a_call_that_takes_long_to_be_called_off_does_not_delay_the_respon
         return FOUND
 
     searches = GatewayCalls(search)
-    waiting = asyncio.ensure_future(searches.outcome([call("a")]))
+    waiting = asyncio.ensure_future(searches.outcome([call("a")], fail_test))
     await begun.wait()
     searches.close()
     assert await waiting == FAILED
@@ -80,7 +88,7 @@ async def test_nothing_is_found_where_nobody_searches() -> None:
 async def test_after_the_end_no_search_is_begun() -> None:
     searches = GatewayCalls(find_nothing)
     searches.close()
-    assert await searches.outcome([call("a")]) == FAILED
+    assert await searches.outcome([call("a")], fail_test) == FAILED
 
 
 async def test_connections_are_closed_also_if_the_wait_for_their_calls_is_cancelled() -> None:
@@ -98,7 +106,7 @@ async def test_connections_are_closed_also_if_the_wait_for_their_calls_is_cancel
         released.append("closed")
 
     searches = GatewayCalls(search, release)
-    waiting = asyncio.ensure_future(searches.outcome([call("a")]))
+    waiting = asyncio.ensure_future(searches.outcome([call("a")], fail_test))
     await begun.wait()
     releasing = asyncio.ensure_future(searches.release(reported.append))
     await asyncio.sleep(0)
@@ -119,7 +127,7 @@ async def test_a_connection_that_cannot_be_closed_is_reported() -> None:
 
     searches = GatewayCalls(find_nothing, release)
     before = searches.has_connections
-    await searches.outcome([call("a")])
+    await searches.outcome([call("a")], fail_test)
     assert (before, searches.has_connections) == (False, True)
     await searches.release(reported.append)
     assert reported == [broken]
