@@ -23,7 +23,9 @@ from tests.support.upstream import (
     Connection,
     ReceivedRequest,
     send_frames,
+    send_json,
     upstream,
+    whole_answer,
 )
 from tests.support.upstream import Upstream as ScriptedProvider
 from tests.support.waiting import until_async
@@ -62,6 +64,18 @@ async def test_sixty_four_requests_at_once_hold_the_limit_exactly(tmp_path: Path
     rejected = [each for each in list_requests(tmp_path / "trace.db", 100) if each.errors]
     assert len(rejected) == PARALLEL - 10
     assert {(each.request.client, each.request.model) for each in rejected} == {("alice", "up/m")}
+
+
+@pytest.mark.parametrize("path", ["/responses", "/responses/compact"])
+async def test_each_response_says_what_is_left_of_the_limits(tmp_path: Path, path: str) -> None:
+    async with (
+        upstream(send_json(200, whole_answer("A summary"))) as provider,
+        limited(tmp_path, provider, requests_per_minute=10) as gateway,
+    ):
+        url = f"{gateway.base_url}{path}"
+        async with gateway.client.post(url, json=BODY, headers=ALICE) as reply:
+            assert reply.status == 200
+            assert reply.headers["x-ratelimit-remaining-requests"] == "9"
 
 
 async def test_streams_at_the_same_time_hold_the_limit_exactly(tmp_path: Path) -> None:

@@ -463,7 +463,9 @@ class RunOutput:
 
     def feed(self, events: list[Event], translation: Translation) -> list[Event]:
         """Pass events through the stages that are not the last ones."""
-        return self.pipeline.feed(self._batch(events, translation)).events
+        batch = self.pipeline.feed(self._batch(events, translation))
+        self._keep_diagnostics(batch)
+        return batch.events
 
     async def release(self, events: list[Event], translation: Translation) -> list[Event]:
         """Pass events on. A bug on their way ends the response: a reader always gets an end."""
@@ -477,12 +479,13 @@ class RunOutput:
         """Pass events through the stages; save the turn before they leave."""
         pipeline = self.pipeline
         batch = pipeline.feed(self._batch(events, translation))
+        self._keep_diagnostics(batch)
         events = batch.events
         if pipeline.fault is not None and not translation.machine.has_ended:
             batch = pipeline.feed(self._batch(translation.fail(pipeline.fault), translation))
+            self._keep_diagnostics(batch)
             events = [*events, *batch.events]
         self.fault = translation.machine.fault or pipeline.fault
-        self.diagnostics = batch.diagnostics
         ending = events[-1] if events else None
         if isinstance(ending, (Completed, Incomplete)):
             lost = await self._turn.keep_call_states(ending.response)
@@ -495,6 +498,13 @@ class RunOutput:
                 self.log.report_bug(error, translation)
                 events = [*events[:-1], _not_stored(events[-1])]
         return events
+
+    def _keep_diagnostics(self, batch: Batch) -> None:
+        """Keep what stages have added: it is about the response itself."""
+        known = self.diagnostics
+        if batch.diagnostics is not known:
+            self._found += [each for each in batch.diagnostics if each not in known]
+            self.diagnostics = batch.diagnostics
 
     def _break_off(
         self, events: list[Event], fault: ProviderFault, translation: Translation

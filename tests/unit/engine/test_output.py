@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from antiphon.config import StoreConfig
 from antiphon.core.diagnostic import Code, Decision, Diagnostic
@@ -29,7 +30,7 @@ from antiphon.engine.tracing import RunTrace
 from antiphon.errors import StoreError
 from antiphon.server.wiring import open_engine
 from antiphon.stages.log import Entry
-from antiphon.stages.pipeline import terminal
+from antiphon.stages.pipeline import Batch, Stage, StageFactory, terminal
 from antiphon.store.sqlite.store import SQLiteStore
 from antiphon.store.store import Turn
 from tests.support.gateways import replaced, settings
@@ -91,7 +92,7 @@ class Subject:
 
 @asynccontextmanager
 async def open_output(
-    tmp_path: Path, *, full: bool = False, **fields: Any
+    tmp_path: Path, *, full: bool = False, stages: Sequence[StageFactory] = (), **fields: Any
 ) -> AsyncIterator[Subject]:
     log: list[Entry] = []
     config = replaced(settings(tmp_path), store=StoreConfig(url="memory://"))
@@ -99,6 +100,7 @@ async def open_output(
         services = engine.services
         if full:
             services = dataclasses.replace(services, store=FullStore(None, now=lambda: 0))
+        services = dataclasses.replace(services, stages=stages)
         yield Subject(services, prepare(**fields), log)
 
 
@@ -131,6 +133,39 @@ async def test_an_attempt_drops_the_events_and_the_fault_of_the_one_before(tmp_p
         assert (error.fault, output.fault, error.provider) == (BUSY, BUSY, "it")
         output.begin_attempt(subject.attempts.plan)
         assert (output.take_unread(), output.fault) == ([], None)
+
+
+class NotingStage(Stage):
+    """A stage of another package that says something about the first events."""
+
+    def __init__(self) -> None:
+        self._has_seen_events = False
+
+    def feed(self, batch: Batch) -> Batch:
+        if self._has_seen_events:
+            return batch
+        self._has_seen_events = True
+        return structs.replace(batch, diagnostics=(*batch.diagnostics, IGNORED))
+
+
+async def test_a_diagnostic_of_a_stage_stays_when_the_plan_of_a_further_round_is_used(
+    tmp_path: Path,
+) -> None:
+    async with open_output(tmp_path, stages=[NotingStage]) as subject:
+        await subject.release(subject.translation.feed(HELLO[0]))
+        subject.output.use_plan(subject.attempts.plan)
+        await subject.release(subject.translation.feed(HELLO[1]))
+        assert subject.output.diagnostics == (IGNORED,)
+
+
+async def test_a_diagnostic_of_a_stage_stays_if_the_response_began_before_its_provider(
+    tmp_path: Path,
+) -> None:
+    async with open_output(tmp_path, stages=[NotingStage]) as subject:
+        subject.output.feed(subject.translation.start(), subject.translation)
+        subject.output.use_plan(subject.attempts.plan)
+        await subject.release(subject.translation.feed(HELLO[0]))
+        assert subject.output.diagnostics == (IGNORED,)
 
 
 # Storing

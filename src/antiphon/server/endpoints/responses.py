@@ -22,7 +22,7 @@ async def compact(exchange: Exchange) -> HTTPResponse:
     run, items = await exchange.setup.engine.create_compaction(request, exchange.caller)
     async with run:
         response = await run.response()
-        headers = exchange.diagnostics_headers(run.diagnostics)
+        headers = {**run.limit_headers, **exchange.diagnostics_headers(run.diagnostics)}
     compaction = find_compaction(response)
     if compaction is None:
         fault = protocol_fault("The model wrote no complete summary of the conversation.")
