@@ -26,7 +26,8 @@ from antiphon.cli.launcher.change import (
 )
 from antiphon.cli.launcher.files import read_file, replace_file
 from antiphon.cli.launcher.gateway import KEY_VARIABLE, read_catalog
-from antiphon.cli.load_config import load_config_or_default, make_base_url
+from antiphon.cli.launcher.program import warn_before_setup
+from antiphon.cli.load_config import load_config_or_default, make_base_url, with_local_servers
 from antiphon.cli.prompts import Prompts
 from antiphon.cli.terminal import make_console
 from antiphon.config import Config
@@ -82,7 +83,7 @@ def small_model(config: Config) -> str:
 
 
 def run_setup(args: argparse.Namespace) -> int:
-    config = load_config_or_default(args.config, search_cwd=False)
+    config = with_local_servers(load_config_or_default(args.config, search_cwd=False))
     if not config.server.port:
         raise ConfigError(
             "server.port is 0, a different port at each start: set a fixed port under [server],"
@@ -101,6 +102,7 @@ def run_setup(args: argparse.Namespace) -> int:
     )
     with name_file(path):
         after = install_settings(file.before, settings)
+    warn_before_setup(catalog, config, args.model or "", "Claude Code")
     if (status := _confirm(file, after, use_defaults=args.yes)) is not None:
         return status
     file.check_unchanged()

@@ -23,7 +23,8 @@ from antiphon.cli.launcher.change import (
 )
 from antiphon.cli.launcher.files import read_file, replace_file
 from antiphon.cli.launcher.gateway import KEY_VARIABLE, read_catalog
-from antiphon.cli.load_config import load_config_or_default, make_base_url
+from antiphon.cli.launcher.program import warn_before_setup
+from antiphon.cli.load_config import load_config_or_default, make_base_url, with_local_servers
 from antiphon.cli.prompts import Prompts
 from antiphon.cli.terminal import make_console
 from antiphon.errors import ConfigError
@@ -81,7 +82,7 @@ def _read_setting(path: Path, key: str) -> object:
 
 
 def run_setup(args: argparse.Namespace) -> int:
-    config = load_config_or_default(args.config, search_cwd=False)
+    config = with_local_servers(load_config_or_default(args.config, search_cwd=False))
     if not config.server.port:
         raise ConfigError(
             "server.port is 0, a different port at each start: set a fixed port under [server],"
@@ -97,6 +98,7 @@ def run_setup(args: argparse.Namespace) -> int:
         requires_key=bool(config.server.api_keys),
     )
     after = change.install(settings)
+    warn_before_setup(catalog, config, args.model or "", "Codex")
     status = change.confirm(after, encode_catalog(catalog), use_defaults=args.yes)
     if status is not None:
         return status
