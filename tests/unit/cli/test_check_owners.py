@@ -88,6 +88,15 @@ def test_a_weak_capsule_key_fails_the_check(data: Path, capsys: pytest.CaptureFi
     assert f"{data / 'capsule.key'}: the capsule key is empty" in capsys.readouterr().err
 
 
+def test_a_directory_in_which_the_capsule_key_cannot_be_created_fails_the_check(
+    data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data.parent.mkdir(parents=True)
+    data.touch()
+    assert main(["check"]) == 1
+    assert "the capsule key cannot be saved (Not a directory)" in capsys.readouterr().err
+
+
 def test_a_damaged_store_fails_the_check(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data.mkdir(parents=True)
     (data / "turns.db").write_bytes(b"no database at all, " * 100)
