@@ -85,7 +85,8 @@ def test_without_a_command_the_commands_and_the_gateway_are_shown(
             "unknown argument --modle; did you mean --m",
         ),
         ("models --frobnicate=1", "antiphon models", "--frobnicate (antiphon help models)"),
-        ("serve --port x", "antiphon serve", "argument --port: invalid int value: 'x'"),
+        ("serve --port x", "antiphon serve", "argument --port: must be a whole number, not 'x'"),
+        ("completion zhs", "antiphon completion", "argument shell: 'zhs' is unknown; did you me"),
     ],
 )
 def test_an_error_shows_the_usage_of_the_command_and_what_was_meant(

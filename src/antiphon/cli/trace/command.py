@@ -27,6 +27,7 @@ from antiphon.store.trace.reader import TraceDetail, TraceFilter, TraceFollower
 from antiphon.store.trace.rows import StreamKind, TraceStream
 
 _POLL_S = 0.5
+_STATUSES = ("completed", "incomplete", "failed", "cancelled", "rejected", "running")
 _MAX_SEARCHED = 1000  # latest requests that an abbreviated id is compared with
 
 _EPILOG = """\
@@ -102,7 +103,10 @@ def _add_filters(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--model", help="only requests for this model, or served by it")
     parser.add_argument("--provider", help="only requests that this provider served")
     parser.add_argument(
-        "--status", help="only this status: completed, incomplete, failed, rejected, running …"
+        "--status",
+        choices=_STATUSES,
+        metavar="STATUS",
+        help=f"only this status: {', '.join(_STATUSES)}",
     )
     parser.add_argument("--code", help="only requests with this error code")
     parser.add_argument(
@@ -154,7 +158,8 @@ def _add_show(parser: argparse.ArgumentParser) -> None:
 
 def run_list(args: argparse.Namespace) -> int:
     path = _find_trace_file(args)
-    requests = trace_reader.list_requests(path, args.limit, where=_read_filter(args))
+    where = _read_filter(args)
+    requests = trace_reader.list_requests(path, args.limit, where=where)
     if not is_terminal():
         write_json_lines(map(make_summary_document, requests))
         return 0
@@ -162,10 +167,16 @@ def run_list(args: argparse.Namespace) -> int:
     if requests:
         console.print(make_summary_table([printable_fields(each) for each in requests]))
     else:
-        console.print(f"no matching requests in {path}", soft_wrap=True)
+        console.print(_explain_nothing(path, where), soft_wrap=True)
     if lost := trace_reader.read_losses(path).total:
         console.print(f"{lost:,} rows of {path} are missing: the disk was too slow or full")
     return 0
+
+
+def _explain_nothing(path: Path, where: TraceFilter) -> str:
+    if where == TraceFilter():
+        return f"{path} contains no requests yet."
+    return f"No request in {path} matches. Without options, the latest requests are listed."
 
 
 def _read_filter(args: argparse.Namespace) -> TraceFilter:

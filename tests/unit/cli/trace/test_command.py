@@ -119,7 +119,16 @@ def test_options_select_the_requests_of_a_list(
 
 def test_a_list_without_matches_names_the_file(trace: Path, screen: Screen) -> None:
     assert screen.run("trace", "list", "--model", "nobody") == 0
-    assert screen.rows() == [["no", "matching", "requests", "in", str(trace)]]
+    assert f"No request in {trace} matches." in screen.plain
+
+
+def test_a_status_that_does_not_exist_is_an_error(
+    trace: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as leaving:
+        main(["trace", "list", "--status", "fialed", "--file", str(trace)])
+    assert leaving.value.code == 2
+    assert "'fialed' is unknown; did you mean 'failed'?" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("id", ["req_aaa111", "req_aaa", "resp_1", "a111", "req_…a111"])
