@@ -209,7 +209,9 @@ def _ask_fallback(prompts: Prompts, default: str, providers: Sequence[ProviderDr
             f"{answer!r} is not valid: enter PROVIDER/MODEL or none; providers: {', '.join(known)}"
         )
 
-    return prompts.ask("Which model serves every other model name that clients send?", suggestion, parse)
+    return prompts.ask(
+        "Which model serves every other model name that clients send?", suggestion, parse
+    )
 
 
 def _list_models(kind: str) -> list[str]:
