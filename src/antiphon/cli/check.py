@@ -297,16 +297,16 @@ def describe_owners(config: Config) -> str:
     if not config.server.api_keys:
         return "shared, because there are no client keys"
     found = _count_without_owner(config, int(time.time()))
+    if not found.count:
+        return "separate for each client key"
     days = -(-config.capsule.ttl_s // _DAY_S)
     return (
-        f"separate for each client key{_describe_turns(found)}; reasoning state of an earlier"
-        f" version can be used by every key for {days} days"
+        f"separate for each client key{_describe_turns(found)}; reasoning state of this version can"
+        f" be used by every key for {days} days"
     )
 
 
 def _describe_turns(found: TurnsWithoutOwner) -> str:
-    if not found.count:
-        return ""
     one = found.count == 1
     responses = "1 response has" if one else f"{found.count:,} responses have"
     until = "" if found.expire_at is None else f" until {_format_day(found.expire_at)}"

@@ -342,6 +342,10 @@ def _find_stream(detail: TraceDetail, kind: str) -> TraceStream:
     recorded = next(found, None)
     if recorded is not None and recorded.blob:
         return recorded
+    if detail.finish is not None and detail.finish.status == "rejected":
+        raise TraceNotFound(
+            f"this request has no {kind} bytes: it was rejected before a provider was called."
+        )
     if any(stream.blob for stream in detail.streams):
         raise TraceNotFound(f"this request has no {kind} bytes: it ended before there were any.")
     raise TraceNotFound(

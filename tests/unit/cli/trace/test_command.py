@@ -207,6 +207,17 @@ def test_a_missing_request_stream_or_file_is_an_error_with_advice(
     assert capsys.readouterr().err.startswith(f"antiphon: {message}")
 
 
+def test_a_rejected_request_cannot_be_sent_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "rejected.db"
+    rejected = TraceFinish(request_id="req_1", status="rejected", duration_ms=0, http_status=401)
+    write_rows(trace_at(path, payloads=True), request("req_1"), rejected)
+    assert main(["trace", "resend", "req_1", "--file", str(path)]) == 2
+    expected = "this request has no request bytes: it was rejected before a provider was called."
+    assert expected in capsys.readouterr().err
+
+
 def test_a_missing_trace_file_is_an_error_with_the_reason(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
