@@ -45,6 +45,19 @@ def test_help_of_a_command_has_an_example(command: str, capsys: pytest.CaptureFi
     assert max(map(len, shown.splitlines())) <= 100
 
 
+def test_help_of_a_part_of_a_command_fits_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    parts = [("trace", part) for part in "list tail show replay resend report".split()]
+    parts += [("store", part) for part in "status migrate prune copy".split()]
+    parts += [(agent, part) for agent in ("codex", "claude") for part in ("setup", "undo")]
+    wide = {
+        words: line
+        for words in parts
+        for line in read_output(capsys, *words, "--help").splitlines()
+        if len(line) > 100
+    }
+    assert wide == {}
+
+
 def test_help_groups_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
     shown = read_output(capsys, "--help")
     titles = re.findall(r"^(\w+):$", shown, re.MULTILINE)

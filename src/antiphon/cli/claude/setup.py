@@ -42,8 +42,8 @@ PROFILE = "claude-code"
 def add(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
     setup = commands.add_parser("setup", help="add the gateway to Claude Code's own settings")
     setup.description = (
-        "Add the gateway and its models to Claude Code's settings.json, so that `claude` uses it by"
-        " itself. The change is shown before it is written; `undo` restores what it replaces."
+        "Add the gateway and its models to Claude Code's settings.json, so that `claude` uses it\n"
+        "by itself. The change is shown before it is written; `undo` restores what it replaces."
     )
     undo = commands.add_parser("undo", help="remove the gateway from Claude Code's settings")
     undo.description = "Remove what `antiphon claude setup` has added, and nothing else."

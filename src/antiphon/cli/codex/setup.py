@@ -38,8 +38,9 @@ _SHOWN_MODELS = 6
 def add(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
     setup = commands.add_parser("setup", help="add the gateway to Codex's own configuration")
     setup.description = (
-        "Add the gateway and its models to Codex's config.toml, so that `codex` uses it by itself."
-        " The change is shown before it is written; settings that it replaces are commented out."
+        "Add the gateway and its models to Codex's config.toml, so that `codex` uses it by\n"
+        "itself. The change is shown before it is written; settings that it replaces are\n"
+        "commented out."
     )
     undo = commands.add_parser("undo", help="remove the gateway from Codex's configuration")
     undo.description = "Remove what `antiphon codex setup` has added, and nothing else."

@@ -30,6 +30,12 @@ _POLL_S = 0.5
 _STATUSES = ("completed", "incomplete", "failed", "cancelled", "rejected", "running")
 _MAX_SEARCHED = 1000  # latest requests that an abbreviated id is compared with
 
+_NEEDS = {
+    "replay": "\nIt needs payloads = true in [trace], and calls no provider.",
+    "resend": "\nIt needs payloads = true in [trace], and calls the provider, which may be billed.",
+}
+"""What a part needs and does beside its first sentence."""
+
 _EPILOG = """\
 examples:
   antiphon trace list --failed           the latest requests that failed
@@ -68,7 +74,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         part = parts.add_parser(
             name, help=about, epilog=_list_examples(name), formatter_class=parser.formatter_class
         )
-        part.description = f"{about[0].upper()}{about[1:]}."
+        part.description = f"{about[0].upper()}{about[1:]}.{_NEEDS.get(name, '')}"
         declare(part)
         add_config_option(part)
         part.add_argument("--file", metavar="FILE", help="the trace file; overrides [trace] path")
@@ -151,7 +157,10 @@ def _add_show(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--stream",
         choices=get_args(StreamKind),
-        help="write only the recorded bytes of this stream",
+        metavar="STREAM",
+        help="write only the recorded bytes: `request` of the client, `outbound` (the request to"
+        " the provider), `raw` (its response), `transformed` (the events of the response) or"
+        " `client` (the response in a format without such events)",
     )
     parser.set_defaults(run=run_show)
 
