@@ -1,6 +1,8 @@
 # Needs Python 3.11 or newer with pip, and make. The targets install everything else into .venv.
 PYTHON ?= python3
 BIN := .venv/bin
+# The Python of .venv, which may be on the path of the user, has no pip: the environment is made with another one.
+export PATH := $(subst $(CURDIR)/$(BIN):,,$(PATH))
 # pip install for one environment: shows each package, and fails if pip fails.
 install = { $(PYTHON) -m pip --python $(1)/bin/python install --disable-pip-version-check --progress-bar off $(2) \
 	|| touch $(1)/failed; } | while read -r verb rest; do case "$$verb" in \

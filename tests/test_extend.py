@@ -156,6 +156,7 @@ async def test_a_stage_is_found_by_its_entry_point(tmp_path: Path) -> None:
     for response in (streamed, whole):
         assert response["status"] == "failed"
         assert response["error"]["message"].startswith("The response was withheld")
+        assert "sk-1" not in json.dumps(response)
     assert kinds[-1] == "response.failed"
     streamed, whole, *_ = await ask(tmp_path, "echo/echo", PIPELINE, "no key here")
     assert (streamed["status"], whole["status"]) == ("completed", "completed")

@@ -46,13 +46,15 @@ def add_program(checkout: Path, name: str, script: str) -> None:
     path.chmod(0o755)
 
 
-def make(checkout: Path, *arguments: str, pip_status: int = 0) -> subprocess.CompletedProcess[str]:
+def make(
+    checkout: Path, *arguments: str, pip_status: int = 0, path: str = ""
+) -> subprocess.CompletedProcess[str]:
     program = shutil.which("make")
     assert program, "make is not installed"
     return subprocess.run(
         [program, "--no-print-directory", *arguments],
         cwd=checkout,
-        env={"PATH": str(checkout / "bin"), "PIP_STATUS": str(pip_status)},
+        env={"PATH": f"{path}{checkout / 'bin'}", "PIP_STATUS": str(pip_status)},
         capture_output=True,
         text=True,
         timeout=PATIENCE_S,
@@ -86,6 +88,17 @@ def test_a_python_without_pip_is_refused(checkout: Path) -> None:
     add_program(checkout, "python3", without_pip)
     assert "python3 has no pip. Install it" in make(checkout, "serve").stderr
     assert not (checkout / ".venv").exists()
+
+
+def test_the_environment_on_the_path_is_not_the_python_that_makes_it_again(checkout: Path) -> None:
+    """The README puts `.venv/bin` on the path; its Python has no pip."""
+    own = checkout / ".venv" / "bin"
+    own.mkdir(parents=True)
+    (own / "python3").write_text("#!/bin/sh\nexit 1\n")
+    (own / "python3").chmod(0o755)
+    add_program(checkout, "python3", WITHOUT_NETWORK)
+    done = make(checkout, ".venv/runtime", path=f"{own}:")
+    assert done.returncode == 0, done.stderr
 
 
 def test_another_python_replaces_the_environment_that_a_failed_try_has_left(checkout: Path) -> None:

@@ -158,7 +158,7 @@ def test_a_port_in_use_is_an_error_of_one_line(tmp_path: Path) -> None:
         done = run(tmp_path, "serve", "--port", str(port))
     assert (done.returncode, done.stdout) == (1, b"")
     [line] = done.stderr.decode().splitlines()
-    assert line.startswith(f"antiphon: port {port} on 127.0.0.1 is in use:")
+    assert line.startswith(f"antiphon: port {port} on 127.0.0.1 is in use by another program:")
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from antiphon.cli.load_config import (
     with_local_servers,
 )
 from antiphon.cli.probe import ProbeResult, probe_providers
-from antiphon.cli.provider_sources import find_unused_keys
+from antiphon.cli.provider_sources import find_real_providers, find_unused_keys
 from antiphon.cli.terminal import (
     is_terminal,
     make_console,
@@ -36,13 +36,17 @@ from antiphon.config import Config, data_directory, inspect_config, suggest
 from antiphon.engine.routing import list_targets
 from antiphon.errors import AntiphonError
 from antiphon.providers.registry import Provider
-from antiphon.server.capsule_key import FILE_NAME, read_key
+from antiphon.server.capsule_key import FILE_NAME, check_place, read_key
 from antiphon.server.config_problems import find_config_problems
 from antiphon.stages.printable import printable
 from antiphon.store.admin.sqlite_admin import TurnsWithoutOwner, count_turns_without_owner
 from antiphon.store.url import hide_password, sqlite_path
 
 _DAY_S = 24 * 3600
+_NO_PROVIDER = (
+    "no provider: only the built-in echo model, a test. Set an API key such as DEEPSEEK_API_KEY, or"
+    " start Ollama"
+)
 _EPILOG = """\
 examples:
   antiphon check                        validate the configuration file
@@ -148,7 +152,9 @@ def _find_warnings(config: Config, providers: Mapping[str, Provider]) -> Iterato
 def _test(checked: CheckedConfig) -> LiveResults:
     if not is_terminal():
         return asyncio.run(_test_all(checked))
-    with make_console(stderr=True).status(f"testing {len(checked.providers)} providers …"):
+    count = len(checked.providers)
+    noun = "provider" if count == 1 else "providers"
+    with make_console(stderr=True).status(f"testing {count} {noun} …"):
         return asyncio.run(_test_all(checked))
 
 
@@ -213,6 +219,8 @@ def _print_report(checked: CheckedConfig, live: LiveResults) -> None:
     console = make_console()
     source = checked.path or "no configuration file; API keys in the environment enable providers"
     console.print(Text.assemble(("✓ ", "bold green"), str(source)), soft_wrap=True)
+    if not find_real_providers(checked.providers):
+        console.print(Text.assemble(("! ", "bold yellow"), _NO_PROVIDER), soft_wrap=True)
     for warning in checked.warnings:
         console.print(Text.assemble(("! ", "bold yellow"), warning), soft_wrap=True)
     for variable, reason in checked.unused_keys.items():
@@ -276,10 +284,11 @@ def _format_result(result: ProbeResult) -> Text:
 
 
 def check_files(config: Config, environment: Mapping[str, str]) -> None:
-    """Raise what `antiphon serve` would raise about files that exist already."""
+    """Raise what `antiphon serve` would raise about its files, without creating any."""
     key = data_directory(environment) / FILE_NAME
-    if not config.capsule.keys and key.exists():
-        read_key(key)
+    if not config.capsule.keys:
+        check_file = read_key if key.exists() else check_place
+        check_file(key)
     _count_without_owner(config, 0)
 
 
@@ -288,16 +297,16 @@ def describe_owners(config: Config) -> str:
     if not config.server.api_keys:
         return "shared, because there are no client keys"
     found = _count_without_owner(config, int(time.time()))
+    if not found.count:
+        return "separate for each client key"
     days = -(-config.capsule.ttl_s // _DAY_S)
     return (
-        f"separate for each client key{_describe_turns(found)}; reasoning state of an earlier"
-        f" version can be used by every key for {days} days"
+        f"separate for each client key{_describe_turns(found)}; reasoning state of this version can"
+        f" be used by every key for {days} days"
     )
 
 
 def _describe_turns(found: TurnsWithoutOwner) -> str:
-    if not found.count:
-        return ""
     one = found.count == 1
     responses = "1 response has" if one else f"{found.count:,} responses have"
     until = "" if found.expire_at is None else f" until {_format_day(found.expire_at)}"

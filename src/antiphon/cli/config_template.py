@@ -44,7 +44,10 @@ def render_config(draft: ConfigDraft, *, hide_keys: bool = False) -> str:
 def _render_lines(draft: ConfigDraft, *, hide_keys: bool) -> Iterator[str]:
     yield "# Written by `antiphon init`; `antiphon check` validates it."
     yield "# ${NAME} is replaced by the environment variable NAME, so no API key has to be here."
-    yield f"default_provider = {quote_toml(draft.default_provider)}"
+    if draft.default_provider:
+        yield f"default_provider = {quote_toml(draft.default_provider)}"
+    else:
+        yield "# No provider is named here: API keys in the environment enable their providers."
     yield from ("", "[server]", f"port = {draft.port}")
     for provider in draft.providers:
         yield from _render_provider(provider, hide_keys=hide_keys)

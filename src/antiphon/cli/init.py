@@ -89,6 +89,8 @@ def _list_paths() -> tuple[Path, Path]:
 
 def _ask_draft(prompts: Prompts, environment: Mapping[str, str]) -> ConfigDraft:
     chosen = _ask_providers(prompts, environment)
+    if not chosen:  # names of the test model would stay in effect when a key is set later
+        return ConfigDraft(port=_ask_port(prompts))
     providers = tuple(_ask_provider(prompts, spec, environment) for spec in chosen)
     names = [*(provider.name for provider in providers), echo.SPEC.name]
     default = names[0]
@@ -100,8 +102,12 @@ def _ask_draft(prompts: Prompts, environment: Mapping[str, str]) -> ConfigDraft:
         providers=providers,
         default_provider=default,
         fallback_model=_ask_fallback(prompts, default, providers),
-        port=prompts.ask("Port?", str(ServerConfig().port), _parse_port),
+        port=_ask_port(prompts),
     )
+
+
+def _ask_port(prompts: Prompts) -> int:
+    return prompts.ask("Port?", str(ServerConfig().port), _parse_port)
 
 
 def _ask_providers(prompts: Prompts, environment: Mapping[str, str]) -> list[Spec]:
@@ -203,7 +209,9 @@ def _ask_fallback(prompts: Prompts, default: str, providers: Sequence[ProviderDr
             f"{answer!r} is not valid: enter PROVIDER/MODEL or none; providers: {', '.join(known)}"
         )
 
-    return prompts.ask("Which model serves unknown model names?", suggestion, parse)
+    return prompts.ask(
+        "Which model serves every other model name that clients send?", suggestion, parse
+    )
 
 
 def _list_models(kind: str) -> list[str]:
@@ -305,3 +313,4 @@ def _print_next_steps(console: Console, path: Path, draft: ConfigDraft) -> None:
     trusted = find_config(None, os.environ, None) == path.absolute()
     option = "" if trusted else f" --config {path}"
     console.print(f"  antiphon codex{option}           runs Codex with it", soft_wrap=True)
+    console.print(f"  antiphon claude{option}          runs Claude Code with it", soft_wrap=True)

@@ -14,13 +14,13 @@ def add_config_option(
     parser: argparse.ArgumentParser, *, search_cwd: bool = True, with_no_config: bool = False
 ) -> None:
     """Add `--config FILE` and, for commands that may run without a file, `--no-config`."""
-    in_cwd = " ./antiphon.toml," if search_cwd else ""
+    in_cwd = ", ./antiphon.toml" if search_cwd else ""
     options = parser.add_mutually_exclusive_group()
     options.add_argument(
         "--config",
         metavar="FILE",
-        help=f"the configuration file; default: the first of $ANTIPHON_CONFIG,{in_cwd} and"
-        " antiphon/antiphon.toml in your configuration directory",
+        help=f"the configuration file; default: the first of $ANTIPHON_CONFIG{in_cwd} and"
+        " ~/.config/antiphon/antiphon.toml",
     )
     if with_no_config:
         options.add_argument(

@@ -49,8 +49,8 @@ _PACKAGES = ("codex", "claude", "trace")  # commands with a package of their own
 _WITHOUT_DATA = ("codex", "claude", "init", "completion", "help")  # commands without data to print
 
 _DESCRIPTION = """\
-A gateway between clients of the Responses, Messages and Chat Completions APIs and the models of
-any provider."""
+Run Codex, Claude Code and every other client of the Responses, Messages or Chat Completions API
+on any model."""
 
 _EPILOG = """\
 examples:
@@ -155,8 +155,12 @@ class CommandParser(argparse.ArgumentParser):
 
             known = [each.strip("'") for each in found[3].split(", ")]
             meant = suggest(found[2], known)
-            kind = "command" if found[1] == "COMMAND" else f"value of {found[1]}"
-            message = f"there is no {kind} {found[2]!r}; {meant}"
+            unknown = f"argument {found[1]}: {found[2]!r} is unknown"
+            if found[1] == "COMMAND":
+                unknown = f"there is no command {found[2]!r}"
+            message = f"{unknown}; {meant}"
+        elif found := re.fullmatch(r"argument (\S+): invalid int value: ('.*')", message):
+            message = f"argument {found[1]}: must be a whole number, not {found[2]}"
         elif message.endswith("arguments are required: COMMAND"):
             message = f"a command is missing; `antiphon help {self._command}` lists them"
         super().error(message)

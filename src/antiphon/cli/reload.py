@@ -48,8 +48,8 @@ def run(args: argparse.Namespace) -> int:
     path = find_config_path(args.config)
     if path is None:
         raise ConfigError(
-            "there is no configuration file to apply: name the gateway's with --config FILE."
-            " A gateway that runs without a file reads its environment again when it is restarted"
+            "there is no configuration file to apply: name that of the gateway with --config FILE."
+            " If the gateway runs without a file, restart it: it then reads its environment again."
         )
     config = load_config(path, os.environ, needs=())
     digest = hashlib.sha256(path.read_bytes()).hexdigest()

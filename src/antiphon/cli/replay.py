@@ -54,8 +54,9 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--request",
         metavar="FILE",
-        help="the request of the client, or the one to the provider, which names only the model and"
-        " the tools; a model PROVIDER/MODEL has the capabilities in that provider's data",
+        help="the client's request, as JSON; with PROVIDER/MODEL as its model, the data of that"
+        " provider applies. Of the request that was sent to the provider, only model and tools are"
+        " used",
     )
     parser.add_argument(
         "--client",

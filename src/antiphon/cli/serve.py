@@ -14,6 +14,7 @@ from pathlib import Path
 import msgspec
 
 from antiphon import __version__
+from antiphon.cli.launcher.gateway import is_running
 from antiphon.cli.load_config import (
     add_config_option,
     find_config_path,
@@ -103,7 +104,15 @@ def _explain_bind_error(error: OSError, server: ServerConfig) -> str:
     """Explain why the address could not be bound, and what to do."""
     address = f"port {server.port} on {server.host}"
     if error.errno == errno.EADDRINUSE:
-        return f"{address} is in use: stop the process that uses it, or choose another with --port."
+        url = make_base_url(server.host, server.port)
+        if is_running(url):
+            return (
+                f"a gateway runs already at {url}: use it, stop it, or choose another port with"
+                " --port."
+            )
+        return (
+            f"{address} is in use by another program: stop it, or choose another port with --port."
+        )
     if error.errno == errno.EACCES:
         return f"{address} needs more privileges: choose a port above 1023 with --port."
     return f"cannot listen on {address}: {error.strerror or error}"
@@ -183,6 +192,7 @@ def _print_next_steps(address: str, router: Router, *, with_key: bool) -> None:
         console.print(Text(advice, style="yellow"), soft_wrap=True)
     steps = [
         ("antiphon codex", "run Codex with these models"),
+        ("antiphon claude", "run Claude Code with them"),
         ("antiphon models", "list them"),
         (_make_curl_example(address, router.default_name(), with_key=with_key), ""),
     ]

@@ -51,8 +51,8 @@ def _add_options(parser: argparse.ArgumentParser, run: Callable[..., int]) -> No
 
 def _add_copy(parser: argparse.ArgumentParser) -> None:
     parser.description = (
-        "Copy responses, event logs and conversations from one store into an empty one: all of"
-        " it, or nothing. Stop the gateways that write to the first one before."
+        "Copy responses, event logs and conversations from one store into an empty one: all of\n"
+        "it, or nothing. Stop the gateways that write to the first one before."
     )
     parser.add_argument("source", metavar="FROM", help="URL of the store to read")
     parser.add_argument("target", metavar="TO", help="URL of an empty store")

@@ -85,7 +85,8 @@ def run(args: argparse.Namespace) -> int:
     elif rows:
         make_console().print(make_usage_table([printable_fields(row) for row in rows], args.by))
     else:
-        make_console().print("no requests in this time")
+        since = time.strftime("%Y-%m-%d %H:%M", time.localtime(args.since))
+        make_console().print(f"No requests since {since}. An earlier time: --since 30d")
     return 0
 
 

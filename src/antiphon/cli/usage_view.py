@@ -24,6 +24,8 @@ def make_usage_table(rows: Sequence[UsageRow], by: Sequence[UsageColumn]) -> Tab
     optional = (chart, "output", "input", "failed", "p95", "p50", "cached")
     table = make_table(*by, *numbers, chart, right=numbers, optional=optional)
     table.caption = "p50, p95: the time to the first event, of half and of 95 % of the requests"
+    if any(row.cost is None for row in rows):
+        table.caption += "\n?, ≥: the price of a model is unknown; set it in [prices]"
     table.caption_style = "dim"
     table.caption_justify = "left"
     measure: Callable[[UsageRow], float] = _read_known_cost if has_cost else _count_tokens

@@ -84,7 +84,9 @@ class BlockingGateway:
     def _thread(self) -> LoopThread:
         with self._starting:
             if self._is_closed:
-                raise RuntimeError("This gateway is closed. Open another one.")
+                raise RuntimeError(
+                    "This gateway is closed. Open another one: antiphon.BlockingGateway(…)."
+                )
             if self._started is None:
                 self._started = LoopThread()
             return self._started

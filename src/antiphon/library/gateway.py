@@ -130,6 +130,11 @@ class Gateway:
         self, request: Mapping[str, Any] | None, fields: CreateRequest, *, stream: bool
     ) -> Run:
         _reject_misspelled(fields)
+        if not isinstance(request, Mapping | None):
+            raise InvalidRequest(
+                "The request must be a mapping or keywords, such as create(model=…, input=…), not"
+                f" {type(request).__name__!r}."
+            )
         document: Document = {**(request or {}), **fields}
         if document.get("stream", stream) is not stream:
             method = "stream" if document["stream"] else "create"

@@ -58,7 +58,10 @@ class ResponseStream:
     async def typed(self) -> AsyncIterator[Event]:
         """Iterate over the events as structs of `antiphon.core.events` instead of dictionaries."""
         if self._events is None:
-            raise RuntimeError("Enter the stream first: async with gateway.stream(…) as stream.")
+            raise RuntimeError(
+                "Enter the stream first: `async with gateway.stream(…) as stream`, or `with` of a"
+                " BlockingGateway."
+            )
         async for event in self._events:
             self._sequence_number += 1
             yield event

@@ -252,6 +252,6 @@ def _find_spec(provider: str) -> Spec:
     specs = known_specs()
     if provider not in specs:
         raise InvalidRequest(
-            f"The provider {provider!r} is unknown; {suggest(provider, specs)}.", param="provider"
+            f"The provider {provider!r} is unknown; {suggest(provider, specs)}", param="provider"
         )
     return specs[provider]

@@ -58,9 +58,12 @@ class Authenticator:
         """
         host = http.headers.get("host", "")
         if not is_loopback(http.remote) or not is_loopback(host_name(host)):
+            reason = "this request is from another one"
+            if is_loopback(http.remote):
+                reason = f"this request is addressed to {host!r}, which is not a local name"
             raise InvalidRequest(
-                "Without API keys only requests from this machine are accepted;"
-                " set [server] api_keys.",
+                "Without client keys the gateway serves only requests from this machine to"
+                f" 127.0.0.1 or localhost, and {reason}. Set [server] api_keys.",
                 code="forbidden",
                 status=403,
             )

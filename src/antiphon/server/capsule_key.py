@@ -6,6 +6,7 @@ one (docs/adr/0036-keys-divide-the-store.md).
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import tempfile
@@ -46,10 +47,24 @@ def read_or_create_key(path: Path, new_bytes: Callable[[int], bytes]) -> str:
             path.parent.mkdir(parents=True, exist_ok=True)
             write_new_key(path, new_bytes(_KEY_BYTES).hex())
     except OSError as error:
-        raise ConfigError(
-            f"{path}: the capsule key cannot be saved ({error.strerror}); set [capsule] keys."
-        ) from error
+        raise _refuse_place(path, error.strerror) from error
     return read_key(path)
+
+
+def check_place(path: Path) -> None:
+    """Raise `ConfigError` if a missing file could not be created, without creating anything."""
+    there = next(each for each in path.parents if each.exists())
+    if not there.is_dir():
+        raise _refuse_place(path, os.strerror(errno.ENOTDIR))
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise _refuse_place(path, os.strerror(errno.EACCES))
+
+
+def _refuse_place(path: Path, reason: str | None) -> ConfigError:
+    return ConfigError(
+        f"{path}: the capsule key cannot be saved ({reason}). The gateway must be able to write to"
+        " this directory; $XDG_DATA_HOME selects another one."
+    )
 
 
 def read_key(path: Path) -> str:

@@ -18,6 +18,7 @@ from antiphon.providers.registry import Provider, inspect_providers
 from antiphon.server.auth import reject_open_bind
 from antiphon.server.capsule_key import require_shared_key
 from antiphon.server.setup import make_profile_resolver
+from antiphon.server.wiring import load_stages
 from antiphon.store.url import open_store
 
 Check = Callable[[], object]
@@ -55,6 +56,7 @@ def _list_checks(config: Config, router: Router) -> Iterator[Check]:
     yield lambda: check_limits(config)
     yield lambda: check_sharing(config)
     yield lambda: check_mcp(config)
+    yield lambda: load_stages(config)
     yield lambda: reject_open_bind(config.server.host, config.server.api_keys)
     if config.store.url:
         yield lambda: open_store(config.store.url, now=lambda: 0)

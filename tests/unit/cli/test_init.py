@@ -62,11 +62,13 @@ def test_the_defaults_enable_providers_whose_keys_are_in_the_environment(
     assert "sk-in-the-environment" not in session.file.read_text() + session.shown
 
 
-def test_without_any_key_the_echo_models_are_the_default(session: InitSession) -> None:
+def test_without_any_key_the_file_names_no_provider_so_that_a_key_is_enough_later(
+    session: InitSession,
+) -> None:
     assert session.init(*[""] * 5) == 0
     config = session.config()
-    assert (config.providers, config.default_provider) == ({}, "echo")
-    assert config.models == {"*": "echo/echo"}
+    assert (config.providers, config.default_provider, config.models) == ({}, "", {})
+    assert "API keys in the environment enable their providers" in session.file.read_text()
 
 
 def test_the_file_is_shown_before_it_is_written_and_is_private(session: InitSession) -> None:
@@ -143,12 +145,14 @@ def test_the_default_is_chosen_among_several_providers(session: InitSession) -> 
 
 
 def test_an_invalid_answer_is_explained_and_asked_again(session: InitSession) -> None:
-    answers = ("3", "1", "nobody", "none", "gpt", "none", "99999", "80", "perhaps", "y")
+    session.set(DEEPSEEK_API_KEY="k")
+    chosen = ("3", "1", "nobody", "deepseek", "", "")
+    answers = (*chosen, "gpt", "none", "99999", "80", "perhaps", "y")
     assert session.init(*answers) == 0
     for advice in (
         "'3' is not valid: enter a number from 1 to 2",
         "'nobody' is not one of",
-        "'gpt' is not valid: enter PROVIDER/MODEL or none; providers: echo",
+        "'gpt' is not valid: enter PROVIDER/MODEL or none; providers: deepseek, echo",
         "'99999' is not valid: enter a number from 0 to 65535",
         "'perhaps' is not valid: enter y or n",
     ):
@@ -173,8 +177,8 @@ def test_an_existing_file_is_replaced_only_after_confirmation(session: InitSessi
     assert "Nothing was written." in session.shown
 
     session.file.chmod(0o644)
-    assert session.init(*[""] * 4, "y") == 0
-    assert session.config().default_provider == "echo"
+    assert session.init(*[""] * 3, "y") == 0
+    assert session.config().server.port == 8484
     assert stat.S_IMODE(session.file.stat().st_mode) == 0o600
 
 
@@ -192,7 +196,7 @@ def test_yes_asks_nothing_and_replaces_nothing(session: InitSession) -> None:
 
 def test_another_path_is_part_of_the_next_steps(session: InitSession) -> None:
     assert session.init(args=("--yes", "--output", "team/a.toml")) == 0
-    assert session.config(session.home / "team" / "a.toml").default_provider == "echo"
+    assert session.config(session.home / "team" / "a.toml").server.port == 8484
     assert "antiphon serve --config team/a.toml" in session.shown
 
 

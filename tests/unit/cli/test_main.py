@@ -45,6 +45,19 @@ def test_help_of_a_command_has_an_example(command: str, capsys: pytest.CaptureFi
     assert max(map(len, shown.splitlines())) <= 100
 
 
+def test_help_of_a_part_of_a_command_fits_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    parts = [("trace", part) for part in "list tail show replay resend report".split()]
+    parts += [("store", part) for part in "status migrate prune copy".split()]
+    parts += [(agent, part) for agent in ("codex", "claude") for part in ("setup", "undo")]
+    wide = {
+        words: line
+        for words in parts
+        for line in read_output(capsys, *words, "--help").splitlines()
+        if len(line) > 100
+    }
+    assert wide == {}
+
+
 def test_help_groups_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
     shown = read_output(capsys, "--help")
     titles = re.findall(r"^(\w+):$", shown, re.MULTILINE)
@@ -85,7 +98,8 @@ def test_without_a_command_the_commands_and_the_gateway_are_shown(
             "unknown argument --modle; did you mean --m",
         ),
         ("models --frobnicate=1", "antiphon models", "--frobnicate (antiphon help models)"),
-        ("serve --port x", "antiphon serve", "argument --port: invalid int value: 'x'"),
+        ("serve --port x", "antiphon serve", "argument --port: must be a whole number, not 'x'"),
+        ("completion zhs", "antiphon completion", "argument shell: 'zhs' is unknown; did you me"),
     ],
 )
 def test_an_error_shows_the_usage_of_the_command_and_what_was_meant(

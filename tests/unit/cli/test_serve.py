@@ -126,7 +126,7 @@ def test_clients_with_keys_are_named_without_their_keys(home: Path, screen: Scre
 @pytest.mark.parametrize(
     ("error", "message"),
     [
-        (OSError(errno.EADDRINUSE, "x"), "port 80 on 127.0.0.1 is in use: stop the process"),
+        (OSError(errno.EADDRINUSE, "x"), "port 80 on 127.0.0.1 is in use by another program"),
         (PermissionError(errno.EACCES, "x"), "port 80 on 127.0.0.1 needs more privileges: choose"),
         (
             OSError(errno.EADDRNOTAVAIL, "Cannot assign requested address"),

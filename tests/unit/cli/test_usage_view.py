@@ -40,9 +40,10 @@ def test_rows_have_a_line_of_sums() -> None:
 
 
 def test_without_any_cost_the_bars_show_tokens() -> None:
-    header, _, alice, _ = draw(
+    header, _, alice, _, unknown, *_ = draw(
         [row(client="a", cost=None, input_tokens=5, unpriced_requests=1)], "client"
     )
+    assert unknown.startswith("?, ≥: the price of a model is unknown")
     assert header.endswith("relative tokens")
     assert alice.endswith("? ████████████████")
 

@@ -73,6 +73,16 @@ async def test_an_invalid_request_names_its_parameter(gateway: antiphon.Gateway)
     assert caught.value.param == "temperature"
 
 
+async def test_a_request_that_is_a_text_is_an_error_that_shows_a_request(
+    gateway: antiphon.Gateway,
+) -> None:
+    request: Any = "Hello"
+    with pytest.raises(
+        antiphon.InvalidRequest, match="such as create\\(model=…, input=…\\), not 'str'"
+    ):
+        await gateway.create(request)
+
+
 async def test_a_request_that_is_not_json_is_invalid(gateway: antiphon.Gateway) -> None:
     with pytest.raises(antiphon.InvalidRequest, match="cannot be encoded as JSON"):
         await gateway.create({"model": "echo/echo", "input": object()})

@@ -27,6 +27,7 @@ def find(text: str) -> list[str]:
         ("[limits.bob]\nmax_streams = 1", "a.toml:1: limits.bob"),
         ('[shared]\nurl = "http://x"', "a.toml:2: shared.url"),
         ('[server]\nhost = "0.0.0.0"', "server.host"),
+        ('[pipeline]\nstages = ["nobody"]', "a.toml:2: pipeline.stages: there is no stage"),
         ('[store]\nurl = "mysql://x"', "'mysql://x' is not a supported store URL"),
         ('[store]\nurl = "postgresql://x/y"', "a.toml:2: store.url: gateways that share a store"),
     ],

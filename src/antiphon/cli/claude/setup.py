@@ -26,7 +26,8 @@ from antiphon.cli.launcher.change import (
 )
 from antiphon.cli.launcher.files import read_file, replace_file
 from antiphon.cli.launcher.gateway import KEY_VARIABLE, read_catalog
-from antiphon.cli.load_config import load_config_or_default, make_base_url
+from antiphon.cli.launcher.program import warn_before_setup
+from antiphon.cli.load_config import load_config_or_default, make_base_url, with_local_servers
 from antiphon.cli.prompts import Prompts
 from antiphon.cli.terminal import make_console
 from antiphon.config import Config
@@ -41,8 +42,8 @@ PROFILE = "claude-code"
 def add(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
     setup = commands.add_parser("setup", help="add the gateway to Claude Code's own settings")
     setup.description = (
-        "Add the gateway and its models to Claude Code's settings.json, so that `claude` uses it by"
-        " itself. The change is shown before it is written; `undo` restores what it replaces."
+        "Add the gateway and its models to Claude Code's settings.json, so that `claude` uses it\n"
+        "by itself. The change is shown before it is written; `undo` restores what it replaces."
     )
     undo = commands.add_parser("undo", help="remove the gateway from Claude Code's settings")
     undo.description = "Remove what `antiphon claude setup` has added, and nothing else."
@@ -82,7 +83,7 @@ def small_model(config: Config) -> str:
 
 
 def run_setup(args: argparse.Namespace) -> int:
-    config = load_config_or_default(args.config, search_cwd=False)
+    config = with_local_servers(load_config_or_default(args.config, search_cwd=False))
     if not config.server.port:
         raise ConfigError(
             "server.port is 0, a different port at each start: set a fixed port under [server],"
@@ -101,6 +102,7 @@ def run_setup(args: argparse.Namespace) -> int:
     )
     with name_file(path):
         after = install_settings(file.before, settings)
+    warn_before_setup(catalog, config, args.model or "", "Claude Code")
     if (status := _confirm(file, after, use_defaults=args.yes)) is not None:
         return status
     file.check_unchanged()

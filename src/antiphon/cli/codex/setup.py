@@ -23,7 +23,8 @@ from antiphon.cli.launcher.change import (
 )
 from antiphon.cli.launcher.files import read_file, replace_file
 from antiphon.cli.launcher.gateway import KEY_VARIABLE, read_catalog
-from antiphon.cli.load_config import load_config_or_default, make_base_url
+from antiphon.cli.launcher.program import warn_before_setup
+from antiphon.cli.load_config import load_config_or_default, make_base_url, with_local_servers
 from antiphon.cli.prompts import Prompts
 from antiphon.cli.terminal import make_console
 from antiphon.errors import ConfigError
@@ -37,8 +38,9 @@ _SHOWN_MODELS = 6
 def add(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
     setup = commands.add_parser("setup", help="add the gateway to Codex's own configuration")
     setup.description = (
-        "Add the gateway and its models to Codex's config.toml, so that `codex` uses it by itself."
-        " The change is shown before it is written; settings that it replaces are commented out."
+        "Add the gateway and its models to Codex's config.toml, so that `codex` uses it by\n"
+        "itself. The change is shown before it is written; settings that it replaces are\n"
+        "commented out."
     )
     undo = commands.add_parser("undo", help="remove the gateway from Codex's configuration")
     undo.description = "Remove what `antiphon codex setup` has added, and nothing else."
@@ -81,7 +83,7 @@ def _read_setting(path: Path, key: str) -> object:
 
 
 def run_setup(args: argparse.Namespace) -> int:
-    config = load_config_or_default(args.config, search_cwd=False)
+    config = with_local_servers(load_config_or_default(args.config, search_cwd=False))
     if not config.server.port:
         raise ConfigError(
             "server.port is 0, a different port at each start: set a fixed port under [server],"
@@ -97,6 +99,7 @@ def run_setup(args: argparse.Namespace) -> int:
         requires_key=bool(config.server.api_keys),
     )
     after = change.install(settings)
+    warn_before_setup(catalog, config, args.model or "", "Codex")
     status = change.confirm(after, encode_catalog(catalog), use_defaults=args.yes)
     if status is not None:
         return status

@@ -118,23 +118,27 @@ def _report_ignored_file(explicit: str | None) -> None:
 
 
 def _has_provider(gateway: RunningGateway, config: Config, model: str) -> bool:
-    """Whether a running gateway has the provider that is needed, as far as this shell knows it.
-    Its keys are those of the shell it was started in."""
-    there = {entry["owned_by"] for entry in gateway.catalog["data"]} - {echo.SPEC.name}
+    """Whether a running gateway has the provider that is needed; if not, say so."""
+    missing = _find_missing_provider(gateway.catalog, config, model)
+    if missing:
+        print_error(
+            f"the gateway at {gateway.base_url} does not have {missing}: starting another one for"
+            " this session. To update the first one, restart it in this shell."
+        )
+    return not missing
+
+
+def _find_missing_provider(catalog: Mapping[str, Any], config: Config, model: str) -> str:
+    """Describe the provider that is needed and that a gateway does not have, as far as this shell
+    knows it; empty: none. The keys of a gateway are those of the shell it was started in."""
+    there = {entry["owned_by"] for entry in catalog["data"]} - {echo.SPEC.name}
     providers, _ = inspect_providers(config, os.environ)
     here = {each.name: each for each in find_real_providers(providers.values())}
     wanted = model.partition("/")[0] if "/" in model else ""
     lacking = [wanted] if wanted in here and wanted not in there else []
     if not wanted and not there:
         lacking = [*here][:1]
-    if not lacking:
-        return True
-    [found] = describe_providers([here[lacking[0]]], config, os.environ)
-    print_error(
-        f"the gateway at {gateway.base_url} does not have {found}: using one of my own for this"
-        " session. To update the other one, restart it in this shell."
-    )
-    return False
+    return "".join(describe_providers([here[name] for name in lacking], config, os.environ))
 
 
 def split_arguments(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -166,6 +170,22 @@ def warn_without_provider(gateway: RunningGateway, title: str) -> None:
             f"no provider is configured: {title} runs with the built-in echo model, which only"
             " repeats its input. Set an API key such as DEEPSEEK_API_KEY, or run `antiphon init`,"
             " and restart the gateway."
+        )
+
+
+def warn_before_setup(catalog: Mapping[str, Any], config: Config, model: str, title: str) -> None:
+    """Say so if an agent would be set up with the built-in test model, or with a gateway that lacks
+    a provider of this shell. `model` is the one that was named."""
+    if missing := _find_missing_provider(catalog, config, model):
+        print_error(
+            f"the running gateway does not have {missing}. Restart it in this shell, and run this"
+            " command again."
+        )
+    elif all(entry["owned_by"] == echo.SPEC.name for entry in catalog["data"]):
+        print_error(
+            f"no provider is configured: {title} would use the built-in echo model, which only"
+            " repeats its input. Set an API key such as DEEPSEEK_API_KEY, restart the gateway, and"
+            " run this command again."
         )
 
 

@@ -27,7 +27,14 @@ from antiphon.store.trace.reader import TraceDetail, TraceFilter, TraceFollower
 from antiphon.store.trace.rows import StreamKind, TraceStream
 
 _POLL_S = 0.5
+_STATUSES = ("completed", "incomplete", "failed", "cancelled", "rejected", "running")
 _MAX_SEARCHED = 1000  # latest requests that an abbreviated id is compared with
+
+_NEEDS = {
+    "replay": "\nIt needs payloads = true in [trace], and calls no provider.",
+    "resend": "\nIt needs payloads = true in [trace], and calls the provider, which may be billed.",
+}
+"""What a part needs and does beside its first sentence."""
 
 _EPILOG = """\
 examples:
@@ -67,7 +74,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         part = parts.add_parser(
             name, help=about, epilog=_list_examples(name), formatter_class=parser.formatter_class
         )
-        part.description = f"{about[0].upper()}{about[1:]}."
+        part.description = f"{about[0].upper()}{about[1:]}.{_NEEDS.get(name, '')}"
         declare(part)
         add_config_option(part)
         part.add_argument("--file", metavar="FILE", help="the trace file; overrides [trace] path")
@@ -102,7 +109,10 @@ def _add_filters(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--model", help="only requests for this model, or served by it")
     parser.add_argument("--provider", help="only requests that this provider served")
     parser.add_argument(
-        "--status", help="only this status: completed, incomplete, failed, rejected, running …"
+        "--status",
+        choices=_STATUSES,
+        metavar="STATUS",
+        help=f"only this status: {', '.join(_STATUSES)}",
     )
     parser.add_argument("--code", help="only requests with this error code")
     parser.add_argument(
@@ -147,14 +157,18 @@ def _add_show(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--stream",
         choices=get_args(StreamKind),
-        help="write only the recorded bytes of this stream",
+        metavar="STREAM",
+        help="write only the recorded bytes: `request` of the client, `outbound` (the request to"
+        " the provider), `raw` (its response), `transformed` (the events of the response) or"
+        " `client` (the response in a format without such events)",
     )
     parser.set_defaults(run=run_show)
 
 
 def run_list(args: argparse.Namespace) -> int:
     path = _find_trace_file(args)
-    requests = trace_reader.list_requests(path, args.limit, where=_read_filter(args))
+    where = _read_filter(args)
+    requests = trace_reader.list_requests(path, args.limit, where=where)
     if not is_terminal():
         write_json_lines(map(make_summary_document, requests))
         return 0
@@ -162,10 +176,16 @@ def run_list(args: argparse.Namespace) -> int:
     if requests:
         console.print(make_summary_table([printable_fields(each) for each in requests]))
     else:
-        console.print(f"no matching requests in {path}", soft_wrap=True)
+        console.print(_explain_nothing(path, where), soft_wrap=True)
     if lost := trace_reader.read_losses(path).total:
         console.print(f"{lost:,} rows of {path} are missing: the disk was too slow or full")
     return 0
+
+
+def _explain_nothing(path: Path, where: TraceFilter) -> str:
+    if where == TraceFilter():
+        return f"{path} contains no requests yet."
+    return f"No request in {path} matches. Without options, the latest requests are listed."
 
 
 def _read_filter(args: argparse.Namespace) -> TraceFilter:
@@ -331,6 +351,10 @@ def _find_stream(detail: TraceDetail, kind: str) -> TraceStream:
     recorded = next(found, None)
     if recorded is not None and recorded.blob:
         return recorded
+    if detail.finish is not None and detail.finish.status == "rejected":
+        raise TraceNotFound(
+            f"this request has no {kind} bytes: it was rejected before a provider was called."
+        )
     if any(stream.blob for stream in detail.streams):
         raise TraceNotFound(f"this request has no {kind} bytes: it ended before there were any.")
     raise TraceNotFound(

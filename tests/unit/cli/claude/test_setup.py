@@ -44,6 +44,14 @@ def test_setup_adds_the_gateway_and_keeps_the_rest(settings: Path) -> None:
     assert "apiKeyHelper" not in written
 
 
+def test_the_test_model_is_set_up_with_a_warning(
+    settings: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["claude", "setup", "--yes"]) == 0
+    expected = "Claude Code would use the built-in echo model, which only repeats its input."
+    assert expected in capsys.readouterr().err
+
+
 def test_undo_restores_the_file_to_the_byte(settings: Path) -> None:
     for _ in range(2):  # a second setup changes nothing, and keeps the first copy
         main(["claude", "setup", "--yes"])

@@ -418,8 +418,8 @@ def test_a_running_gateway_without_the_key_of_this_shell_is_replaced_for_this_se
     done = run(tmp_path, "codex", *arguments, PATH=path, DEEPSEEK_API_KEY="sk-set-later")
     [line] = done.stderr.decode().splitlines()
     assert line == (
-        f"antiphon: the gateway at {base_url} does not have deepseek (DEEPSEEK_API_KEY): using one"
-        " of my own for this session. To update the other one, restart it in this shell."
+        f"antiphon: the gateway at {base_url} does not have deepseek (DEEPSEEK_API_KEY): starting"
+        " another one for this session. To update the first one, restart it in this shell."
     )
     report = json.loads(done.stdout)
     assert report["settings"]["model_providers"]["antiphon"]["base_url"] != base_url

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import tomllib
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -128,12 +129,27 @@ def test_undo_without_setup_changes_nothing(
 def test_the_change_is_shown_and_answering_no_writes_nothing(tmp_path: Path) -> None:
     own_settings(tmp_path).write_text(PORT)
     done = run(tmp_path, "codex", "setup", given=b"n\n")
-    assert (done.returncode, done.stderr) == (1, b"")
+    assert done.returncode == 1
+    assert b"Codex would use the built-in echo model, which only repeats" in done.stderr
     lines = done.stdout.decode().splitlines()
     assert '+model_provider = "antiphon"' in lines
     assert any(line.startswith("+ antiphon-catalog.json: ") for line in lines)
     assert "Nothing was written." in lines
     assert not (tmp_path / ".codex").exists()
+
+
+def test_a_provider_of_this_shell_that_the_running_gateway_lacks_is_named(tmp_path: Path) -> None:
+    with serving(tmp_path) as url:
+        own_settings(tmp_path).write_text(f"[server]\nport = {urlsplit(url).port}\n")
+        done = run(tmp_path, "codex", "setup", "--yes", DEEPSEEK_API_KEY="k")
+    expected = "the running gateway does not have deepseek (DEEPSEEK_API_KEY). Restart it in this"
+    assert expected in done.stderr.decode()
+
+
+def test_with_a_provider_setup_warns_of_nothing(tmp_path: Path) -> None:
+    own_settings(tmp_path).write_text(PORT)
+    done = run(tmp_path, "codex", "setup", "--yes", DEEPSEEK_API_KEY="k")
+    assert (done.returncode, done.stderr) == (0, b"")
 
 
 def test_a_missing_answer_writes_nothing(tmp_path: Path) -> None:

@@ -119,7 +119,16 @@ def test_options_select_the_requests_of_a_list(
 
 def test_a_list_without_matches_names_the_file(trace: Path, screen: Screen) -> None:
     assert screen.run("trace", "list", "--model", "nobody") == 0
-    assert screen.rows() == [["no", "matching", "requests", "in", str(trace)]]
+    assert f"No request in {trace} matches." in screen.plain
+
+
+def test_a_status_that_does_not_exist_is_an_error(
+    trace: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as leaving:
+        main(["trace", "list", "--status", "fialed", "--file", str(trace)])
+    assert leaving.value.code == 2
+    assert "'fialed' is unknown; did you mean 'failed'?" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("id", ["req_aaa111", "req_aaa", "resp_1", "a111", "req_…a111"])
@@ -196,6 +205,17 @@ def test_a_missing_request_stream_or_file_is_an_error_with_advice(
 ) -> None:
     assert main(["trace", *args]) == 2
     assert capsys.readouterr().err.startswith(f"antiphon: {message}")
+
+
+def test_a_rejected_request_cannot_be_sent_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "rejected.db"
+    rejected = TraceFinish(request_id="req_1", status="rejected", duration_ms=0, http_status=401)
+    write_rows(trace_at(path, payloads=True), request("req_1"), rejected)
+    assert main(["trace", "resend", "req_1", "--file", str(path)]) == 2
+    expected = "this request has no request bytes: it was rejected before a provider was called."
+    assert expected in capsys.readouterr().err
 
 
 def test_a_missing_trace_file_is_an_error_with_the_reason(

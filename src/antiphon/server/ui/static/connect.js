@@ -11,7 +11,7 @@ export function connectClient(model, needsKey) {
   return h("div", null, tabs("Clients", entries.map(([name, text]) => [name, () => code(text)])),
     h("p", { class: "muted small" }, needsKey
       ? "YOUR-KEY is one of the gateway's own keys: api_keys in [server]."
-      : "No key is needed on this machine. Clients that insist on one may send anything."));
+      : "No key is needed on this machine. A client that requires one may send any text."));
 }
 
 function snippets(base, model, key, needsKey) {

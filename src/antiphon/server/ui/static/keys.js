@@ -26,7 +26,7 @@ export async function clientKeys(context) {
 
 /** A form that changes the key file, or why there is none. */
 function makeFormOrReason(file, purpose, make) {
-  if (!file) return h("p", { class: "muted" }, "This gateway keeps no files of its own, so that there is no place for keys.");
+  if (!file) return h("p", { class: "muted" }, "This gateway keeps no files, so keys cannot be saved here: set api_keys in [server] of the configuration.");
   return mayChange() ? make() : locked(purpose);
 }
 
