@@ -235,12 +235,13 @@ def inspect_routes(
 ) -> tuple[Router, Sequence[ConfigError]]:
     """Make a router, and list the names in the configuration that have no target."""
     default = config.default_provider
+    discovers = config.providers_from_environment
     problems: list[ConfigError] = []
     if default and default not in providers:
-        problem = f"there is no provider {default!r}; {suggest(default, providers)}"
+        missing = _explain_missing_provider(default, providers, discovers=discovers)
+        problem = missing or f"there is no provider {default!r}; {suggest(default, providers)}"
         problems.append(config.error_at(("default_provider",), problem))
         default = ""
-    discovers = config.providers_from_environment
     router = Router(
         providers,
         config.models,

@@ -26,7 +26,7 @@ from antiphon.dialects.responses.parse import parse_request
 from antiphon.engine.engine import Engine
 from antiphon.engine.run import Run
 from antiphon.engine.services import Caller
-from antiphon.errors import InvalidRequest
+from antiphon.errors import ConfigError, InvalidRequest
 from antiphon.library.response_stream import ResponseStream
 from antiphon.library.settings import ConfigLike, resolve_config, write_log
 from antiphon.library.typed_errors import typed_errors
@@ -60,6 +60,9 @@ class Gateway:
     ) -> None:
         self._environment = os.environ if environment is None else environment
         self._config = resolve_config(config, self._environment)
+        for stage in stages:
+            if not callable(stage):
+                raise ConfigError(f"stages: pass classes or functions, not {stage!r}.")
         self._stages = stages
         self._opening = asyncio.Lock()
         self._resources = AsyncExitStack()

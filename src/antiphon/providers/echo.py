@@ -12,7 +12,8 @@ responds to every request. The model's name selects the behaviour:
     slow            repeats the last user message like `echo`, one word every 0.2 seconds
 
 All of them call a declared tool if `tool_choice` forces one, or if the last user message shares a
-word with the tool's name or description. Once the tool outputs are there, they answer in plain
+word with the tool's name or description. Reminders that an agent has put into that message
+(`<system-reminder>…</system-reminder>`) are not the user's words. Once the tool outputs are there, they answer in plain
 text, or in JSON if a response format is requested. Images, files and audio are described by their
 type and size. A compaction gets an excerpt of every message.
 """
@@ -217,6 +218,16 @@ def _build_reply(request: JSONObject, model: str) -> _EchoReply:
     return _apply_failure(reply, model)
 
 
+def _without_reminders(text: str) -> str:
+    """Return the words of the user: Claude Code puts many others into the same message."""
+    if "<system-reminder>" not in text:
+        return text
+    return _REMINDER.sub("\n", text).strip("\n")
+
+
+_REMINDER = re.compile(r"\n*<system-reminder>.*?</system-reminder>\n*", re.DOTALL)
+
+
 def _read_conversation(messages: Sequence[JSONObject]) -> tuple[str, list[str]]:
     """Return the text of the last user message, and the tool outputs after it."""
     prompt = ""
@@ -224,7 +235,7 @@ def _read_conversation(messages: Sequence[JSONObject]) -> tuple[str, list[str]]:
     for message in messages:
         match message.get("role"):
             case "user" if not (outputs and _is_media(message.get("content"))):
-                prompt = _message_text(message.get("content"))
+                prompt = _without_reminders(_message_text(message.get("content")))
                 outputs = []
             case "tool":
                 outputs.append(_message_text(message.get("content")))

@@ -263,7 +263,12 @@ def test_invalid_toml_is_rejected_with_its_line(text: str, place: str) -> None:
         ),
         (
             "default_provider = 'zhipu'\n[providers.deepseek]",
-            "1: default_provider: there is no provider 'zhipu'; known: deepseek, echo",
+            "1: default_provider: the provider zhipu has no API key: set ZHIPU_API_KEY and start"
+            " again",
+        ),
+        (
+            "default_provider = 'zhip'\n[providers.deepseek]",
+            "1: default_provider: there is no provider 'zhip'; known: deepseek, echo",
         ),
         (
             "[models]\nfast = 'ech/echo'",

@@ -159,3 +159,9 @@ async def test_a_keyword_that_is_nearly_a_field_is_rejected_with_the_field(
     extension: dict[str, Any] = {"safe_prompt": True}
     response = await gateway.create(model="echo/echo", input="x", **extension)
     assert response["status"] == "completed"
+
+
+def test_a_stage_that_is_no_class_or_function_is_an_error_that_names_it() -> None:
+    stages: Any = ["my_package:MyStage"]
+    with pytest.raises(antiphon.ConfigError, match="not 'my_package:MyStage'"):
+        antiphon.Gateway(stages=stages)

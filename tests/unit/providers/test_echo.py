@@ -76,6 +76,16 @@ def test_echo_repeats_the_last_user_message(stream: bool) -> None:
     assert finish(found) == ["stop"]
 
 
+def test_reminders_of_an_agent_are_neither_repeated_nor_a_reason_to_call_a_tool() -> None:
+    reminder = "<system-reminder>\nThe weather tool is slow.\n</system-reminder>"
+    for said in (f"{reminder}\nSay hello", f"Say hello\n{reminder}"):
+        found = deltas(ask(said, tools=[WEATHER]))
+        assert (joined(found, Text), calls(found)) == ("Say hello", {})
+    parts = [{"type": "text", "text": text} for text in (reminder, "What is the weather?")]
+    messages = [{"role": "user", "content": parts}]
+    assert [*calls(deltas(ask(messages=messages, tools=[WEATHER])))] == [TOOL["name"]]
+
+
 def test_a_stream_has_a_chunk_per_word_and_one_for_its_end() -> None:
     answered = ask("one two three", stream=True)
     texts = [delta.text for delta in deltas(answered) if isinstance(delta, Text)]
