@@ -127,10 +127,84 @@ async def test_filters_are_the_address(tabs: BrowserTabs, gateway: Running) -> N
         await expect(page.locator(f"{ROWS} .pill.ok").first).to_be_visible()
 
 
+async def test_what_is_typed_while_a_list_loads_stays_in_the_search(
+    tabs: BrowserTabs, gateway: Running
+) -> None:
+    go_on = asyncio.Event()
+
+    async def hold(route: Route) -> None:
+        await go_on.wait()
+        await route.continue_()
+
+    async with tabs.open(gateway, "requests") as page:
+        await page.route("**/ui/api/requests?q=client*alice*", hold)
+        search = page.get_by_label("search")
+        await search.fill("client:alice")
+        await search.press("Enter")
+        await search.fill("client:")
+        go_on.set()
+        await expect(page.locator(f"{ROWS} .client", has_text="build-server")).to_have_count(0)
+        await page.keyboard.type("admin")
+        await expect(search).to_have_value("client:admin")
+        await page.keyboard.press("Enter")
+        await expect(page.locator(f"{ROWS} .client", has_text="alice")).to_have_count(0)
+        assert page.url.endswith("/ui/requests?q=client%3Aadmin")
+
+
 async def end_at_once(route: Route) -> None:
     """Answer with live updates that end; the browser connects again."""
     policy = {"content-security-policy": "default-src 'none'"}
     await route.fulfill(content_type="text/event-stream", headers=policy, body="retry: 200\n\n")
+
+
+async def test_what_is_typed_stays_when_the_list_is_loaded_again(
+    tabs: BrowserTabs, gateway: Running
+) -> None:
+    connections: list[Route] = []
+    typed = asyncio.Event()
+
+    async def connect(route: Route) -> None:
+        connections.append(route)
+        if len(connections) == 1:
+            await end_at_once(route)
+            return
+        await typed.wait()
+        await route.continue_()
+
+    async with tabs.open(gateway, "now") as page:
+        await page.route("**/ui/api/live?view=requests", connect)
+        await page.get_by_role("link", name="Requests", exact=True).click()
+        search = page.get_by_label("search")
+        await search.fill("client:al")
+        drawn = await page.locator(".list").element_handle()
+        assert drawn is not None
+        typed.set()
+        await page.wait_for_function("(list) => !list.isConnected", arg=drawn)
+        await page.keyboard.type("ice")
+        await expect(search).to_have_value("client:alice")
+        assert page.url.endswith("/ui/requests")
+
+
+async def test_what_is_typed_does_not_keep_the_list_from_being_left(
+    tabs: BrowserTabs, gateway: Running
+) -> None:
+    async with tabs.open(gateway, "sessions") as page:
+        await page.get_by_role("link", name="Requests", exact=True).click()
+        await page.get_by_label("search").fill("client:alice")
+        await page.go_back()
+        await expect(page.locator("h1")).to_have_text("Sessions")
+        assert page.url.endswith("/ui/sessions")
+
+
+async def test_escape_leaves_the_search_for_the_list(tabs: BrowserTabs, gateway: Running) -> None:
+    async with tabs.open(gateway, "requests?q=client:alice") as page:
+        await page.keyboard.press("/")
+        await page.keyboard.type(" >9s")
+        await page.keyboard.press("Escape")
+        await expect(page.get_by_label("search")).to_have_value("client:alice")
+        await page.keyboard.press("j")
+        assert await focused_row(page) == 0
+        assert page.url.endswith("/ui/requests?q=client:alice")
 
 
 async def test_live_rows_obey_the_filter(tabs: BrowserTabs, gateway: Running) -> None:
