@@ -8,12 +8,14 @@ import time
 from pathlib import Path
 from typing import Any
 
-from playwright.async_api import Page, Route, expect
+from playwright.async_api import Page, Request, Route, expect
 
-from tests.support.gateways import Running
+from antiphon.config import Config, load_config
+from tests.support.gateways import Running, running
+from tests.support.pages.api import own_files
 from tests.support.pages.sample_gateway import HeldAnswers, sample_gateway
 from tests.support.pages.samples import seed_trace
-from tests.support.pages.watched import BrowserTabs, make_traced_request
+from tests.support.pages.watched import BrowserTabs, link_with_token, make_traced_request
 
 ROWS = ".list tbody tr"
 POLICY = {"content-security-policy": "default-src 'none'"}
@@ -115,3 +117,100 @@ async def test_when_all_rows_that_are_shown_are_gone_older_ones_are_loaded(
         await page.route("**/ui/api/live?*view=requests*", tell_that_it_is_gone)
         await page.goto(page.url.replace("sessions", "requests?status=running"))
         await expect(page.locator(ROWS)).to_have_attribute("data-seq", "1")
+
+
+async def open_file(path: Path) -> Config:
+    text = f'[server]\nport = 0\n[store]\nurl = "sqlite:///{path.parent}/turns.db"\n'
+    await asyncio.to_thread(path.write_text, text)
+    return load_config(path, {})
+
+
+async def test_a_new_key_stays_on_the_screen_when_an_older_list_of_keys_arrives(
+    tabs: BrowserTabs, tmp_path: Path
+) -> None:
+    path = tmp_path / "antiphon.toml"
+    config, after_revoking = await open_file(path), LateReply()
+    async with (
+        running(
+            config, load=lambda: load_config(path, {}), environment=own_files(tmp_path)
+        ) as gateway,
+        tabs.open(gateway, link_with_token(gateway, "configuration")) as page,
+    ):
+        name = page.get_by_role("form", name="New client key").get_by_label("Name")
+        table = page.get_by_role("table", name="Client keys")
+        await name.fill("alice")
+        await name.press("Enter")
+        await table.get_by_role("button", name="Revoke").click()
+        await page.route("**/ui/api/keys", after_revoking)
+        await table.get_by_role("button", name="Revoke alice now?").click()
+        await after_revoking.answered.wait()
+        await expect(page.locator(".new-key")).to_have_count(0)
+        await name.fill("bob")
+        await name.press("Enter")
+        await expect(table.locator("tbody tr")).to_contain_text("bob")
+        await name.fill("carol")
+        await after_revoking.deliver(page)
+        await expect(table.locator("tbody tr")).to_contain_text("bob")
+        await expect(page.locator(".new-key")).to_contain_text("bob: copy the key now")
+        await expect(name).to_have_value("carol")
+        await expect(name).to_be_focused()
+
+
+async def test_the_outcome_of_a_check_does_not_replace_that_of_a_later_reload(
+    tabs: BrowserTabs, tmp_path: Path
+) -> None:
+    path = tmp_path / "antiphon.toml"
+    config, check = await open_file(path), LateReply()
+    async with (
+        running(
+            config, load=lambda: load_config(path, {}), environment=own_files(tmp_path)
+        ) as gateway,
+        tabs.open(gateway, link_with_token(gateway, "configuration")) as page,
+    ):
+        await page.route("**/ui/api/config/check", check)
+        await page.get_by_role("button", name="Check the file").click()
+        await check.answered.wait()
+        await page.get_by_role("button", name="Reload the file").click()
+        await expect(page.locator(".banner")).to_contain_text("Reloaded")
+        await check.deliver(page)
+        await expect(page.locator(".banner")).to_contain_text("Reloaded")
+
+
+async def test_the_view_that_is_being_left_does_not_change_the_next_address(
+    tabs: BrowserTabs, tmp_path: Path
+) -> None:
+    sessions = LateReply()
+    async with sample_gateway(tmp_path) as gateway, tabs.open(gateway, "models") as page:
+        await page.route("**/ui/api/sessions*", sessions)
+        await page.get_by_role("link", name="Sessions", exact=True).focus()
+        await page.keyboard.press("Enter")
+        await page.get_by_label("Find a model").fill("fast")
+        await sessions.deliver(page)
+        await expect(page.locator("h1")).to_have_text("Sessions")
+        assert page.url.endswith("/ui/sessions")
+
+
+async def test_the_playground_sends_one_request_at_a_time(
+    tabs: BrowserTabs, tmp_path: Path
+) -> None:
+    answers = HeldAnswers()
+    sent: list[Request] = []
+
+    def count(request: Request) -> None:
+        if request.url.endswith("/ui/api/responses"):
+            sent.append(request)
+
+    async with (
+        sample_gateway(tmp_path, script=answers) as gateway,
+        tabs.open(gateway, "playground?model=fast") as page,
+    ):
+        page.on("request", count)
+        await page.get_by_label("Input", exact=True).fill("wait")
+        with answers.held():
+            await page.keyboard.press("Control+Enter")
+            await expect(page.get_by_role("button", name="Stop")).to_be_visible()
+            await page.keyboard.press("Control+Enter")
+            await expect(page.locator(".answer .pill")).to_have_text("running")
+        await expect(page.locator(".answer .pill")).to_have_text("completed")
+        await expect(page.get_by_role("button", name="Send")).to_be_enabled()
+        assert len(sent) == 1

@@ -54,6 +54,16 @@ export function fillAround(element, kept, before, after) {
   kept.after(...after);
 }
 
+/** Make a function that begins one of several requests, and returns whether that is still the latest: the reply to an earlier one is out of date. */
+export function latestOf() {
+  let latest;
+  return () => {
+    const own = {};
+    latest = own;
+    return () => own === latest;
+  };
+}
+
 /** Call a function at most once per drawn frame, with its latest argument. */
 export function perFrame(draw) {
   let latest;

@@ -55,7 +55,8 @@ async function showView({ keepFocus = false } = {}) {
   const controller = new AbortController();
   const root = (view.staysInPlace && current?.view === view && current.root) || h("div", { class: `view ${name}${id ? " one" : ""}` });
   const context = {
-    id, query, view, root, signal: controller.signal, navigate, replaceQuery,
+    id, query, view, root, signal: controller.signal, navigate,
+    replaceQuery: (values) => context === current && replaceQuery(values),
     reload: () => context === current && showView({ keepFocus: true }),
     setLive: (state) => setLive(state),
     onKey: null,
