@@ -94,9 +94,18 @@ async def gateway(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Run
         yield gateway
 
 
-async def test_the_x_ray_shows_attempts_and_four_lanes(tabs: BrowserTabs, gateway: Running) -> None:
-    id = await make_traced_request(gateway, REQUEST)
-    async with tabs.open(gateway, f"requests/{id}") as page:
+@pytest.fixture
+async def calm_gateway(tmp_path: Path) -> AsyncIterator[Running]:
+    """A gateway whose circuit breakers no other test has opened."""
+    async with sample_gateway(tmp_path, script=act) as gateway:
+        yield gateway
+
+
+async def test_the_x_ray_shows_attempts_and_four_lanes(
+    tabs: BrowserTabs, calm_gateway: Running
+) -> None:
+    id = await make_traced_request(calm_gateway, REQUEST)
+    async with tabs.open(calm_gateway, f"requests/{id}") as page:
         await expect(page.locator(".chart .attempt.failed")).to_have_count(3)
         await expect(page.locator(".chart .attempt .flow")).to_have_count(1)
         await expect(page.locator(".chart .lane")).to_have_count(4)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -145,12 +145,23 @@ class HeldAnswers:
     the page is to show that it runs."""
 
     def __init__(self) -> None:
-        self.go_on = asyncio.Event()
+        self._go_on = asyncio.Event()
+        self._go_on.set()
 
     async def __call__(self, request: ReceivedRequest, connection: Connection) -> None:
         if "wait" in str(request.body["messages"][-1]["content"]):
-            await self.go_on.wait()
+            await self._go_on.wait()
         await answer(request, connection)
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Hold the answers until the block ends, so that no request stays behind for other
+        tests."""
+        self._go_on.clear()
+        try:
+            yield
+        finally:
+            self._go_on.set()
 
 
 def _words(request: ReceivedRequest) -> list[str]:

@@ -46,6 +46,24 @@ export function fill(element, ...children) {
   return append(element, children);
 }
 
+/** Replace the content of an element around a child that stays: a form keeps the focus, and what is being typed. */
+export function fillAround(element, kept, before, after) {
+  if (kept.parentElement !== element) fill(element, kept);
+  [...element.childNodes].filter((each) => each !== kept).forEach((each) => each.remove());
+  kept.before(...before);
+  kept.after(...after);
+}
+
+/** Make a function that begins one of several requests, and returns whether that is still the latest: the reply to an earlier one is out of date. */
+export function latestOf() {
+  let latest;
+  return () => {
+    const own = {};
+    latest = own;
+    return () => own === latest;
+  };
+}
+
 /** Call a function at most once per drawn frame, with its latest argument. */
 export function perFrame(draw) {
   let latest;

@@ -1,7 +1,7 @@
 // Keys: client keys are made, limited and revoked; API keys of providers are pasted; the default model is chosen.
 
 import { get, post, remove } from "./api.js";
-import { fill, h } from "./dom.js";
+import { fill, h, latestOf } from "./dom.js";
 import { locked, mayChange } from "./permission.js";
 import { announce, card, code, table } from "./widgets.js";
 
@@ -14,14 +14,24 @@ function describeLimits(limits) {
 
 /** The card of client keys. */
 export async function clientKeys(context) {
-  const root = h("div", { class: "stack" });
-  const draw = async (made) => {
+  const shown = h("div", null);
+  const list = h("div", null);
+  const begin = latestOf();
+  const draw = async (revoked) => {
+    const isLatest = begin();
+    if (revoked && shown.name === revoked) fill(shown);
     const { file, clients } = await get("keys", null, context.signal);
-    fill(root, made && showKey(made), listClients(clients, draw), makeFormOrReason(file, "make and revoke keys", () => makeForm(clients, draw)),
-    file && h("p", { class: "small muted" }, "Keys that are made here are in ", h("code", null, file), ", which only its owner can read."));
+    if (isLatest()) fill(list, listClients(clients, draw));
+    return file;
   };
-  await draw();
-  return card("Client keys", root);
+  const show = (made) => {
+    fill(shown, showKey(made));
+    shown.name = made.name;
+  };
+  const file = await draw();
+  return card("Client keys", h("div", { class: "stack" }, shown, list,
+    makeFormOrReason(file, "make and revoke keys", () => makeForm(show, draw)),
+    file && h("p", { class: "small muted" }, "Keys that are made here are in ", h("code", null, file), ", which only its owner can read.")));
 }
 
 /** A form that changes the key file, or why there is none. */
@@ -53,7 +63,7 @@ function revokeButton(name, draw) {
     try {
       await remove(`keys/${encodeURIComponent(name)}`);
       announce(`${name} is revoked`);
-      await draw();
+      await draw(name);
     } catch (error) {
       announce(error.message);
     }
@@ -61,7 +71,7 @@ function revokeButton(name, draw) {
   return button;
 }
 
-function makeForm(clients, draw) {
+function makeForm(show, draw) {
   const problem = h("p", { class: "bad-text", role: "alert" });
   const field = (name, label, options) => h("label", { class: "field" }, h("span", null, label), h("input", { name, autocomplete: "off", ...options }));
   const form = h("form", { class: "key-form", "aria-label": "New client key", onsubmit: async (event) => {
@@ -69,7 +79,10 @@ function makeForm(clients, draw) {
     problem.textContent = "";
     const limits = Object.fromEntries(LIMITS.filter(([name]) => form.elements[name].value).map(([name]) => [name, Number(form.elements[name].value)]));
     try {
-      await draw(await (await post("keys", { name: form.elements.name.value, limits })).json());
+      const name = form.elements.name.value;
+      show(await (await post("keys", { name, limits })).json());
+      if (form.elements.name.value === name) form.reset();
+      await draw();
     } catch (error) {
       problem.textContent = error.message;
     }
@@ -105,14 +118,14 @@ function makeProviderForm(providers, done) {
 }
 
 /** The card that chooses the model for clients that let the gateway choose. */
-export function defaultModel({ default_model: standard, file }, names, done) {
+export function defaultModel({ default_model: standard, file }, names) {
   const advice = h("p", { class: "small muted note" }, "It is the model of antiphon codex, antiphon claude and the snippets of this page, unless they name another one.");
   if (standard.in_file) return card("Default model", h("p", null, h("strong", null, standard.name), h("span", { class: "muted" }, " is set in the configuration file: \"*\" in [models].")), advice);
-  return card("Default model", makeFormOrReason(file, "choose the default model", () => makeModelForm(standard.name, names, done)),
+  return card("Default model", makeFormOrReason(file, "choose the default model", () => makeModelForm(standard.name, names)),
     (!file || !mayChange()) && h("p", null, "It is ", h("strong", null, standard.name), "."), advice);
 }
 
-function makeModelForm(chosen, names, done) {
+function makeModelForm(chosen, names) {
   const problem = h("p", { class: "bad-text", role: "alert" });
   const options = names.includes(chosen) ? names : [chosen, ...names];
   const choice = h("select", { name: "model" }, options.map((each) => h("option", { value: each, selected: each === chosen }, each)));
@@ -122,7 +135,6 @@ function makeModelForm(chosen, names, done) {
     try {
       const { model } = await (await post("default-model", { model: choice.value })).json();
       announce(`${model} is the default model`);
-      done();
     } catch (error) {
       problem.textContent = error.message;
     }

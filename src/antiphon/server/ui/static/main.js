@@ -53,8 +53,10 @@ async function showView({ keepFocus = false } = {}) {
   const { name, id, view, query } = readAddress();
   leave();
   const controller = new AbortController();
+  const root = (view.staysInPlace && current?.view === view && current.root) || h("div", { class: `view ${name}${id ? " one" : ""}` });
   const context = {
-    id, query, signal: controller.signal, navigate, replaceQuery,
+    id, query, view, root, signal: controller.signal, navigate,
+    replaceQuery: (values) => context === current && replaceQuery(values),
     reload: () => context === current && showView({ keepFocus: true }),
     setLive: (state) => setLive(state),
     onKey: null,
@@ -67,18 +69,18 @@ async function showView({ keepFocus = false } = {}) {
     else each.removeAttribute("aria-current");
   });
   links.find((each) => each.dataset.view === name)?.scrollIntoView({ inline: "center", block: "nearest" });
-  const slow = setTimeout(() => context === current && !keepFocus && fill(main, loading()), 250);
-  const root = h("div", { class: `view ${name}${id ? " one" : ""}` });
+  const slow = setTimeout(() => context === current && !keepFocus && main.firstChild !== root && fill(main, loading()), 250);
   try {
     context.stop = await view.show(root, context);
     if (context !== current) return context.stop?.();
-    fill(main, root);
+    if (main.firstChild !== root) fill(main, root);
   } catch (error) {
-    if (context === current && error.name !== "AbortError" && error.status !== 401) fill(main, problem(error, () => showView()));
+    if (context !== current) return undefined;
+    if (error.name !== "AbortError" && error.status !== 401) fill(main, problem(error, () => showView()));
   } finally {
     clearTimeout(slow);
   }
-  if (!keepFocus) main.querySelector("h1")?.focus({ preventScroll: true });
+  if (!keepFocus && !root.contains(document.activeElement)) main.querySelector("h1")?.focus({ preventScroll: true });
   return undefined;
 }
 

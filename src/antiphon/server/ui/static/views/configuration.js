@@ -1,7 +1,7 @@
 // Configuration: the settings in effect with file and line; checking the file on disk and reloading it.
 
 import { get, post } from "../api.js";
-import { fill, h } from "../dom.js";
+import { fill, h, latestOf } from "../dom.js";
 import { clientKeys } from "../keys.js";
 import { plural } from "../format.js";
 import { mayChange } from "../permission.js";
@@ -12,6 +12,7 @@ export const title = "Configuration";
 export async function show(root, context) {
   let { file, settings } = await get("config", null, context.signal);
   const result = h("div", { role: "status" });
+  const begin = latestOf();
   const all = h("input", { type: "checkbox", checked: context.query.get("all") === "1", onchange: () => {
     context.replaceQuery({ all: all.checked ? "1" : "" });
     draw();
@@ -24,34 +25,41 @@ export async function show(root, context) {
   };
   fill(root,
     head("Configuration", file ? h("span", null, "The settings in effect, from ", copyable(file)) : "No file: API keys in the environment enable their providers. Everything else is a default.",
-      h("button", { type: "button", disabled: !file, onclick: () => check(result, context) }, "Check the file"),
-      h("button", { type: "button", disabled: !file || !mayChange(), title: file && !mayChange() ? "Open the link that antiphon serve shows in its terminal to reload the file." : null, onclick: () => reload(result, context, reread) }, "Reload the file")),
+      h("button", { type: "button", disabled: !file, onclick: () => check(begin, result, context) }, "Check the file"),
+      h("button", { type: "button", disabled: !file || !mayChange(), title: file && !mayChange() ? "Open the link that antiphon serve shows in its terminal to reload the file." : null, onclick: () => reload(begin, result, context, reread) }, "Reload the file")),
     result, await clientKeys(context), h("p", null, h("label", { class: "switch" }, all, " Show defaults as well")), list);
   draw();
 }
 
-async function check(result, context) {
-  fill(result, h("p", { class: "muted" }, "Checking…"));
-  const { problems } = await (await post("config/check", {}, context.signal)).json();
-  fill(result, problems.length === 0
-    ? h("p", { class: "banner good" }, "The file is valid. Reload it to apply changes in it.")
-    : listProblems(problems));
+async function check(begin, result, context) {
+  await ask(begin, result, "Checking…", async () => {
+    const { problems } = await (await post("config/check", {}, context.signal)).json();
+    return problems.length === 0
+      ? h("p", { class: "banner good" }, "The file is valid. Reload it to apply changes in it.")
+      : listProblems(problems);
+  });
 }
 
 /** Reload the file, and call `reread` if the gateway uses it now. */
-async function reload(result, context, reread) {
-  fill(result, h("p", { class: "muted" }, "Reloading…"));
-  try {
+async function reload(begin, result, context, reread) {
+  await ask(begin, result, "Reloading…", async () => {
     const { problems, needs_restart: later = [], replaces_workers: workers } = await (await post("config/reload", {}, context.signal)).json();
-    fill(result, problems.length > 0 ? listProblems(problems) : h("div", { class: "banner good" },
+    if (problems.length > 0) return listProblems(problems);
+    await reread();
+    return h("div", { class: "banner good" },
       h("p", null, workers
         ? "The file is valid. The workers are replaced one by one, and new requests use it then."
         : "Reloaded. New requests use the file; those that are running end as they began."),
-      later.length > 0 && h("p", null, "Changed, but in effect only after a restart: ", h("code", null, later.join(", ")))));
-    if (problems.length === 0) await reread();
-  } catch (error) {
-    if (error.name !== "AbortError") fill(result, h("p", { class: "failure", role: "alert" }, error.message));
-  }
+      later.length > 0 && h("p", null, "Changed, but in effect only after a restart: ", h("code", null, later.join(", "))));
+  });
+}
+
+/** Show the outcome of the latest request that was made of the gateway, whatever the order of the replies. */
+async function ask(begin, result, words, perform) {
+  const isLatest = begin();
+  fill(result, h("p", { class: "muted" }, words));
+  const outcome = await perform().catch((error) => error.name !== "AbortError" && h("p", { class: "failure", role: "alert" }, error.message));
+  if (isLatest()) fill(result, outcome);
 }
 
 function listProblems(problems) {

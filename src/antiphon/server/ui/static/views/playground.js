@@ -28,7 +28,7 @@ export async function show(root, context) {
   form.append(h("p", { class: "actions" }, run, stop, h("span", { class: "muted small" }, "Sent as the client admin, and counted like any other request. Ctrl+Enter sends.")));
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
-    const request = readForm(form, body);
+    const request = run.disabled ? null : readForm(form, body);
     if (!request) return;
     const names = [form.model.value, form.other.value].filter(Boolean);
     context.replaceQuery({ model: form.model.value, other: form.other.value, effort: form.effort.value, from });

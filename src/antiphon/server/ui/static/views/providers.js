@@ -17,7 +17,7 @@ export async function show(root, context) {
     own.length === 0 && providerKey(known, (name) => testLater(name, context)),
     h("div", { class: "cards" }, providers.map((provider) => makeCard(provider, context))),
     providers.length === 0 && empty("No providers"),
-    defaultModel(known, names, () => context.reload()),
+    defaultModel(known, names),
     own.length > 0 && providerKey(known, (name) => testLater(name, context)));
   testAdded(root);
   const timer = setInterval(() => refresh(root, context), 5000);

@@ -1,21 +1,17 @@
 // Requests: a live table whose search, sorting and filters are the address of the page.
 
 import { get, listen } from "../api.js";
-import { fill, h, perFrame } from "../dom.js";
+import { fill, fillAround, h, perFrame } from "../dom.js";
 import { answeredBy, clock, compact, count, duration, fullTime, money, percent, plural, shortId } from "../format.js";
 import { rememberList } from "../neighbours.js";
 import { payloadSwitch } from "../payload_switch.js";
 import { Preview } from "../preview.js";
+import { SearchForm, readAddress } from "../search_form.js";
 import { copyable, empty, head, link, status, tableRow, to } from "../widgets.js";
 
 export const title = "Requests";
+export const staysInPlace = true;  // the next list is drawn around the search of this one
 
-const FIELDS = ["client", "model", "provider", "code", "session"];
-const STATUSES = [
-  ["", "any status"], ["running", "running"], ["completed", "completed"], ["failed", "failed"], ["rejected", "rejected"],
-  ["incomplete", "incomplete"], ["cancelled", "cancelled"],
-];
-const TIMES = [["", "any time"], ["15m", "last 15 minutes"], ["1h", "last hour"], ["24h", "last day"], ["7d", "last week"]];
 const PAGE = 100;
 const MAX_ROWS = 1000;
 
@@ -58,32 +54,23 @@ function tokens(row) {
 
 export async function show(root, context) {
   const filter = readAddress(context.query);
+  const search = root.search ??= new SearchForm(context.navigate);
+  search.show(filter);
   const body = h("div", { class: "fade" });
   const totals = h("p", { class: "totals-line muted small", role: "status" });
-  const form = makeSearch(filter, context);
-  const actions = h("span", null);
   const preview = new Preview(context);
-  fill(root, head("Requests", null, actions), form, totals, h("div", { class: "beside" }, body, preview.root));
-  get("choices", null, context.signal).then((choices) => addChoices(form, choices), () => {});
+  get("choices", null, context.signal).then((choices) => search.addChoices(choices), () => {});
   get("totals", filter, context.signal).then(({ totals: sums }) => sums && drawTotals(totals, sums), () => {});
   const list = new RequestList(body, filter, context, preview);
   const stop = await follow(list, context);
-  fill(actions, payloadSwitch(await list.load()));
+  const page = await list.load();
+  fillAround(root, search.root, [head("Requests", null, payloadSwitch(page))], [totals, h("div", { class: "beside" }, body, preview.root)]);
   list.choose(context.query.get("open") ?? "");
   context.onKey = (key) => list.onKey(key);
   return () => {
     stop();
     list.close();
   };
-}
-
-/** The filter of the address; fields such as `client` are part of the search. */
-function readAddress(query) {
-  const { q = "", open: _, ...rest } = Object.fromEntries(query);
-  const given = FIELDS.filter((name) => rest[name]).map((name) => `${name}:${/\s/.test(rest[name]) ? `"${rest[name]}"` : rest[name]}`);
-  FIELDS.forEach((name) => delete rest[name]);
-  const search = [...given, q].filter(Boolean).join(" ");
-  return search ? { q: search, ...rest } : rest;
 }
 
 function drawTotals(root, sums) {
@@ -118,10 +105,9 @@ class RequestList {
     this.rows = new Map();
     this.fresh = new Set();
     this.limit = MAX_ROWS;
-    this.early = [];  // updates that came before the first page
+    this.waiting = [];  // updates that came while a page of the list is loaded: the page may be older
     this.draw = perFrame(() => this.drawNow());
     this.observer = new IntersectionObserver((seen) => seen.some((each) => each.isIntersecting) && this.loadMore(), { rootMargin: "600px" });
-    this.loading = false;
   }
 
   close() {
@@ -129,19 +115,24 @@ class RequestList {
   }
 
   async load() {
-    const page = await get("requests", { ...this.filter, limit: PAGE, before: "" }, this.context.signal);
+    const page = await get("requests", { ...this.filter, limit: PAGE }, this.context.signal);
     for (const row of page.rows) this.rows.set(row.seq, row);
     this.next = page.next;
     this.traced = page.traced;
-    const early = this.early;
-    this.early = null;
-    early.forEach((event) => this.update(event));
+    this.catchUp();
     this.drawNow();
     return page;
   }
 
+  /** Take the updates that waited for a page. */
+  catchUp() {
+    const { waiting } = this;
+    this.waiting = null;
+    waiting.forEach((event) => this.update(event));
+  }
+
   update(event) {
-    if (this.early) return this.early.push(event);
+    if (this.waiting) return this.waiting.push(event);
     if (event.missed) return this.context.reload();
     const isSorted = Boolean(this.filter.sort);
     const rows = isSorted ? event.rows.filter((row) => this.rows.has(row.seq)) : event.rows;  // others have no place yet
@@ -168,7 +159,7 @@ class RequestList {
 
   drawNow() {
     const rows = this.ordered();
-    if (rows.length === 0) return fill(this.root, this.nothing());
+    if (rows.length === 0 && !this.next) return fill(this.root, this.nothing());
     if (!this.root.querySelector("tbody")) fill(this.root, this.makeTable(), this.more = h("p", { class: "more" }));
     const body = this.root.querySelector("tbody");
     const focused = document.activeElement?.closest?.("tr")?.dataset.seq;
@@ -215,8 +206,8 @@ class RequestList {
   }
 
   async loadMore() {
-    if (this.loading || !this.next) return;
-    this.loading = true;
+    if (this.waiting || !this.next) return;
+    this.waiting = [];
     const place = this.filter.sort ? { offset: this.next } : { before: this.next };
     try {
       const page = await get("requests", { ...this.filter, limit: PAGE, ...place }, this.context.signal);
@@ -227,11 +218,12 @@ class RequestList {
       this.next = page.next;
       this.root.querySelector("tbody").append(...added.map((row) => this.makeRow(row)));
       rememberList(this.ordered().map((row) => row.request_id), location.href);
-      this.offerMore();
+      if (this.rows.size > 0) this.offerMore();
+      else this.drawNow();
     } catch (error) {
       if (error.name !== "AbortError") throw error;
     } finally {
-      this.loading = false;
+      this.catchUp();
     }
   }
 
@@ -275,30 +267,4 @@ function placeRows(body, rows) {
     if (row === next) next = next.nextElementSibling;
     else body.insertBefore(row, next);
   }
-}
-
-function makeSearch(filter, context) {
-  const change = () => {
-    const chosen = Object.fromEntries([...new FormData(form)].filter(([, value]) => value));
-    const address = to("requests", { ...chosen, sort: filter.sort });
-    if (address !== location.href) context.navigate(address);  // Enter is a change and a submission
-  };
-  const options = (entries, chosen) => entries.concat(entries.some(([value]) => value === chosen) ? [] : [[chosen, chosen]])
-    .map(([value, name]) => h("option", { value, selected: value === chosen }, name));
-  const form = h("form", { class: "filters", role: "search", onsubmit: (event) => { event.preventDefault(); change(); } },
-    h("label", { class: "search" }, h("span", null, "search"), h("input", {
-      name: "q", type: "search", value: filter.q ?? "", list: "choices-search", autocomplete: "off", spellcheck: "false",
-      placeholder: "id or word, model:… client:… status:failed text:… >2s", onchange: change,
-    }), h("datalist", { id: "choices-search" })),
-    h("label", null, h("span", null, "status"), h("select", { name: "status", onchange: change }, options(STATUSES, filter.status ?? ""))),
-    h("label", null, h("span", null, "time"), h("select", { name: "since", onchange: change }, options(TIMES, filter.since ?? ""))),
-    filter.until && h("label", null, h("span", null, "until"), h("input", { name: "until", value: filter.until, onchange: change })),
-    Object.keys(filter).length > 0 && link("requests", null, "Clear"));
-  return form;
-}
-
-function addChoices(form, choices) {
-  const quoted = (value) => (/\s/.test(value) ? `"${value}"` : value);
-  const values = FIELDS.flatMap((name) => (choices[name] ?? []).slice(0, 60).map((value) => `${name}:${quoted(value)}`));
-  fill(form.querySelector("#choices-search"), values.map((value) => h("option", { value })));
 }
