@@ -13,9 +13,9 @@ responds to every request. The model's name selects the behaviour:
 
 All of them call a declared tool if `tool_choice` forces one, or if the last user message shares a
 word with the tool's name or description. Reminders that an agent has put into that message
-(`<system-reminder>…</system-reminder>`) are not the user's words. Once the tool outputs are there, they answer in plain
-text, or in JSON if a response format is requested. Images, files and audio are described by their
-type and size. A compaction gets an excerpt of every message.
+(`<system-reminder>…</system-reminder>`) are not the user's words. Once the tool outputs are there,
+they answer in plain text, or in JSON if a response format is requested. Images, files and audio are
+described by their type and size. A compaction gets an excerpt of every message.
 """
 
 from __future__ import annotations
