@@ -68,7 +68,6 @@ async function showView({ keepFocus = false } = {}) {
     if (each.dataset.view === name) each.setAttribute("aria-current", "page");
     else each.removeAttribute("aria-current");
   });
-  links.find((each) => each.dataset.view === name)?.scrollIntoView({ inline: "center", block: "nearest" });
   const slow = setTimeout(() => context === current && !keepFocus && main.firstChild !== root && fill(main, loading()), 250);
   try {
     context.stop = await view.show(root, context);
