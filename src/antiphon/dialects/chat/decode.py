@@ -342,14 +342,15 @@ def _decode_whole(chunk: _Chunk, body: bytes) -> list[Delta]:
     deltas += _chunk_usage(chunk)
     if chunk.web_search or chunk.search_results or chunk.citations:
         deltas += _cite_search_results(chunk, SearchResults())
+    calls = CallTracker()  # of all choices: Copilot gives each call of Claude one, without an index
     for choice in chunk.choices or ():
-        deltas += _whole_choice_deltas(choice)
+        deltas += _whole_choice_deltas(choice, calls)
     if not chunk.choices or chunk.error or chunk.base_resp:
         deltas += _failure(body)
     return deltas
 
 
-def _whole_choice_deltas(choice: _Choice) -> Iterator[Delta]:
+def _whole_choice_deltas(choice: _Choice, calls: CallTracker) -> Iterator[Delta]:
     if choice.index:
         yield Extra("choice", choice.index, is_output=True)
         return
@@ -362,7 +363,7 @@ def _whole_choice_deltas(choice: _Choice) -> Iterator[Delta]:
     content = [*_content(answer, choice.logprobs)] if answer else []
     yield from (delta for delta in content if isinstance(delta, Reasoning))
     if message.tool_calls or message.function_call:
-        yield from _whole_calls(message)
+        yield from _whole_calls(message, calls)
     yield from (delta for delta in content if not isinstance(delta, Reasoning))
     if message.refusal and isinstance(message.refusal, str):
         yield Refusal(message.refusal)
@@ -372,12 +373,11 @@ def _whole_choice_deltas(choice: _Choice) -> Iterator[Delta]:
         yield from _choice_usage_and_error(choice)
 
 
-def _whole_calls(message: _Message) -> Iterator[Delta]:
-    calls = CallTracker()
+def _whole_calls(message: _Message, calls: CallTracker) -> Iterator[Delta]:
     legacy = None if message.tool_calls else message.function_call
-    for position, (fragment, signature) in enumerate(_call_fragments(message, legacy)):
+    for fragment, signature in _call_fragments(message, legacy):
         yield from signature
-        yield calls.feed(msgspec.structs.replace(fragment, index=position))
+        yield calls.feed(msgspec.structs.replace(fragment, index=calls.count))
 
 
 # --- content, reasoning and calls of a message ---

@@ -61,6 +61,11 @@ class CallTracker:
         self._by_index: dict[int, list[_TrackedCall]] = {}
         self._latest: _TrackedCall | None = None
 
+    @property
+    def count(self) -> int:
+        """How many calls have begun."""
+        return len(self._calls)
+
     def feed(self, fragment: CallFragment) -> ToolCall:
         call = self._latest = self._find(fragment) or self._start(fragment)
         call.add(fragment)
