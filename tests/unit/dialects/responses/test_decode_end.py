@@ -33,6 +33,7 @@ from tests.support.tables import table
         (ended("incomplete", incomplete_details=None), "max_output_tokens"),
         (ended("incomplete", incomplete_details={"reason": "content_filter"}), "content_filter"),
         (ended("incomplete", incomplete_details={"reason": "steered"}), "steered"),
+        (ended("incomplete", incomplete_details={"reason": "new"}), "incomplete: new"),
     ],
 )
 def test_a_terminal_event_gives_the_finish_reason(last: Document, reason: str) -> None:
