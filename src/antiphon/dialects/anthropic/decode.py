@@ -57,8 +57,9 @@ from antiphon.framing.sse import Frame
 
 # Members are `Any`: an unexpected type in one of them must not fail the whole event.
 
-_SEARCH_BLOCKS = frozenset({"server_tool_use", "web_search_tool_result"})
-"""Blocks of the provider's own search: what it has found is in the citations of the text."""
+_NO_OUTPUT = frozenset({"server_tool_use", "web_search_tool_result", "fallback"})
+"""Blocks that may be left out: those of the provider's own search (what it has found is in the
+citations of the text), and the mark that another model has continued."""
 
 
 class _Event(Struct):
@@ -212,7 +213,7 @@ class AnthropicDecoder:
                 return kept.open()
             case unknown:
                 self._blocks.open(index, OpaqueBlock())
-                dropped = bool(unknown) and unknown not in _SEARCH_BLOCKS
+                dropped = bool(unknown) and unknown not in _NO_OUTPUT
                 return [Extra(unknown or "content_block", block, is_output=dropped)]
 
     def _open_text(self, index: int, block: Document) -> list[Delta]:

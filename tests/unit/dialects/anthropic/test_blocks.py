@@ -178,6 +178,12 @@ def test_a_call_without_input_has_an_empty_object(block: Document) -> None:
     assert deltas == [ToolCall(0), ToolCall(0, arguments="{}"), ToolEnd(0)]
 
 
+def test_the_mark_of_another_model_that_continues_is_no_lost_output() -> None:
+    """The beta of fallback models (2026) puts one between the blocks of both models."""
+    block = {"type": "fallback", "from": {"model": "a"}, "to": {"model": "b"}}
+    assert whole(block) == [Extra("fallback", block)]
+
+
 @pytest.mark.parametrize("kind", ["server_tool_use", "mcp_tool_use", "web_search_tool_result"])
 def test_a_tool_run_by_the_server_is_not_a_call(kind: str) -> None:
     block = {"type": kind, "id": "x", "name": "f", "input": {}}
