@@ -7,10 +7,9 @@ anything unknown is an `Extra`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 import msgspec
-from msgspec import Struct
 
 from antiphon.core.deltas import (
     Delta,
@@ -25,6 +24,15 @@ from antiphon.core.deltas import (
     ToolCall,
 )
 from antiphon.core.faults.classify import classify_document
+from antiphon.dialects.chat.chunks import (
+    Choice,
+    Chunk,
+    Function,
+    Message,
+    decode_chunk,
+    decode_plain,
+    decode_tolerant,
+)
 from antiphon.dialects.chat.reasoning_state import DETAILS, SIGNATURE
 from antiphon.dialects.chat.thoughts import ThoughtSplitter
 from antiphon.dialects.chat.tool_calls import CallFragment, CallTracker
@@ -40,126 +48,8 @@ from antiphon.dialects.service_tier import read_service_tier
 from antiphon.dialects.usage import count, read_logprobs, read_usage
 from antiphon.framing.sse import Frame
 
-# Members are `Any` where some server sends another type than the documented one: an unexpected
-# type in one member must not fail the whole chunk.
-
-
-_Nothing: TypeAlias = Literal["", None]
-_NoList: TypeAlias = tuple[()] | None
-
-
-class _Function(Struct):
-    name: Any = None
-    arguments: Any = None
-    input: Any = None
-
-
-class _ToolCall(Struct):
-    index: Any = None
-    id: Any = None
-    type: Any = None
-    function: _Function | None = None
-    custom: _Function | None = None
-    extra_content: Any = None
-
-
-class _Message(Struct):
-    content: Any = None
-    reasoning_content: Any = None
-    reasoning: Any = None
-    reasoning_text: Any = None
-    reasoning_details: Any = None
-    refusal: Any = None
-    tool_calls: list[_ToolCall] | None = None
-    function_call: _Function | None = None
-    annotations: Any = None
-    extra_content: Any = None
-    audio: Any = None
-    images: Any = None
-    executed_tools: Any = None
-
-
-class _Choice(Struct):
-    delta: _Message | None = None
-    message: _Message | None = None
-    index: Any = 0
-    finish_reason: Any = None
-    logprobs: Any = None
-    usage: Any = None
-    error: Any = None
-
-
-class _Chunk(Struct):
-    choices: list[_Choice] | None = None
-    model: Any = None
-    id: Any = None
-    usage: Any = None
-    error: Any = None
-    x_groq: Any = None
-    base_resp: Any = None
-    citations: Any = None
-    search_results: Any = None
-    web_search: Any = None
-    service_tier: Any = None
-
-
-class _PlainFunction(Struct, gc=False):
-    arguments: str
-    name: None = None
-
-
-class _PlainCall(Struct, gc=False):
-    index: int
-    function: _PlainFunction
-    id: None = None
-    custom: None = None
-    extra_content: None = None
-
-
-class _PlainDelta(Struct, gc=False):
-    content: str | None = None
-    reasoning_content: str | None = None
-    reasoning: str | None = None
-    reasoning_text: str | None = None
-    reasoning_details: _NoList = None
-    refusal: _Nothing = None
-    tool_calls: list[_PlainCall] | None = None
-    function_call: None = None
-    annotations: _NoList = None
-    extra_content: None = None
-    audio: None = None
-    images: _NoList = None
-    executed_tools: _NoList = None
-
-
-class _PlainChoice(Struct, gc=False):
-    delta: _PlainDelta
-    index: Literal[0] = 0
-    finish_reason: _Nothing = None
-    logprobs: None = None
-    usage: None = None
-    error: None = None
-
-
-class _PlainChunk(Struct, gc=False):
-    """A chunk that has one piece of one choice, and nothing else that is read: every other member
-    of `_Chunk` is absent or empty. Nearly all chunks of a stream are like this."""
-
-    choices: list[_PlainChoice]
-    service_tier: Any = None
-    usage: None = None
-    error: None = None
-    x_groq: None = None
-    base_resp: None = None
-    citations: _NoList = None
-    search_results: _NoList = None
-    web_search: _NoList = None
-
-
-_decode_plain = msgspec.json.Decoder(_PlainChunk).decode
-_decode_chunk = msgspec.json.Decoder(_Chunk).decode
 _decode_document = msgspec.json.Decoder().decode
-_EMPTY_MESSAGE = _Message()
+_EMPTY_MESSAGE = Message()
 
 
 class ChatDecoder:
@@ -190,7 +80,7 @@ class ChatDecoder:
         if self._expects_plain and (piece := self._plain_piece(data)) is not None:
             return [piece]
         try:
-            deltas = self._chunk_deltas(_decode_chunk(data), data)
+            deltas = self._chunk_deltas(decode_chunk(data), data)
         except UNREADABLE:
             deltas = self._feed_broken(data)
         self._note_piece(deltas)
@@ -202,7 +92,7 @@ class ChatDecoder:
         The long way, `_chunk_deltas`, gives the same delta. It is not faster to parse less: what is
         saved is to ask for each member that is not there."""
         try:
-            chunk = _decode_plain(data)
+            chunk = decode_plain(data)
         except UNREADABLE:
             return None
         if len(chunk.choices) != 1 or chunk.service_tier != self._service_tier:
@@ -231,7 +121,7 @@ class ChatDecoder:
     def _feed_broken(self, data: bytes) -> list[Delta]:
         """Decode a frame that is not valid JSON, after a repair."""
         try:
-            chunk, data = decode_repaired(_decode_chunk, data)
+            chunk, data = decode_tolerant(data)
             return self._chunk_deltas(chunk, data)
         except UNREADABLE:
             return report_unreadable(data, finished=self._finished)
@@ -246,7 +136,7 @@ class ChatDecoder:
             return [Finish(self._implied_finish)]
         return []
 
-    def _chunk_deltas(self, chunk: _Chunk, data: bytes) -> list[Delta]:
+    def _chunk_deltas(self, chunk: Chunk, data: bytes) -> list[Delta]:
         deltas: list[Delta] = []
         if not self._started and (chunk.model or chunk.choices):
             self._started = True
@@ -269,7 +159,7 @@ class ChatDecoder:
         self._service_tier = tier
         return read_service_tier(tier)
 
-    def _choice_deltas(self, choice: _Choice) -> list[Delta]:
+    def _choice_deltas(self, choice: Choice) -> list[Delta]:
         if choice.index:
             return [Extra("choice", choice.index, is_output=True)]
         message = choice.delta
@@ -284,7 +174,7 @@ class ChatDecoder:
             deltas += _choice_usage_and_error(choice)
         return deltas
 
-    def _message_deltas(self, message: _Message, logprobs: Any) -> list[Delta]:
+    def _message_deltas(self, message: Message, logprobs: Any) -> list[Delta]:
         """The deltas of one message, in the order of generation."""
         deltas = [*_reasoning(message)] if _has_reasoning(message) else []
         content = message.content
@@ -303,7 +193,7 @@ class ChatDecoder:
         deltas += _annotations_and_extras(message)
         return deltas
 
-    def _call_deltas(self, message: _Message) -> Iterator[Delta]:
+    def _call_deltas(self, message: Message) -> Iterator[Delta]:
         self._calls = self._calls or CallTracker()
         self._sends_tool_calls = self._sends_tool_calls or bool(message.tool_calls)
         # llama-cpp-python 0.3 sends each piece of a call in both forms:
@@ -314,7 +204,7 @@ class ChatDecoder:
             yield self._calls.feed(fragment)
 
 
-def _start(chunk: _Chunk) -> Start:
+def _start(chunk: Chunk) -> Start:
     """Who responds, as far as a chunk says so."""
     model = chunk.model if isinstance(chunk.model, str) else None
     response_id = chunk.id if isinstance(chunk.id, str) else None
@@ -331,12 +221,12 @@ def _is_piece(delta: Delta) -> bool:
 def decode(body: bytes) -> list[Delta]:
     """Decode a whole response, its items in the order reasoning, tool calls, message."""
     try:
-        return _decode_whole(*decode_repaired(_decode_chunk, body))
+        return _decode_whole(*decode_tolerant(body))
     except UNREADABLE:
         return [fail_unreadable(body)]
 
 
-def _decode_whole(chunk: _Chunk, body: bytes) -> list[Delta]:
+def _decode_whole(chunk: Chunk, body: bytes) -> list[Delta]:
     deltas: list[Delta] = [_start(chunk)]
     deltas += read_service_tier(chunk.service_tier)
     deltas += _chunk_usage(chunk)
@@ -350,7 +240,7 @@ def _decode_whole(chunk: _Chunk, body: bytes) -> list[Delta]:
     return deltas
 
 
-def _whole_choice_deltas(choice: _Choice, calls: CallTracker) -> Iterator[Delta]:
+def _whole_choice_deltas(choice: Choice, calls: CallTracker) -> Iterator[Delta]:
     if choice.index:
         yield Extra("choice", choice.index, is_output=True)
         return
@@ -373,7 +263,7 @@ def _whole_choice_deltas(choice: _Choice, calls: CallTracker) -> Iterator[Delta]
         yield from _choice_usage_and_error(choice)
 
 
-def _whole_calls(message: _Message, calls: CallTracker) -> Iterator[Delta]:
+def _whole_calls(message: Message, calls: CallTracker) -> Iterator[Delta]:
     legacy = None if message.tool_calls else message.function_call
     for fragment, signature in _call_fragments(message, legacy):
         yield from signature
@@ -414,7 +304,7 @@ def _texts(parts: list[Any]) -> Iterator[str]:
             yield text
 
 
-def _has_reasoning(message: _Message) -> Any:
+def _has_reasoning(message: Message) -> Any:
     return (
         message.reasoning_content
         or message.reasoning
@@ -423,7 +313,7 @@ def _has_reasoning(message: _Message) -> Any:
     )
 
 
-def _reasoning(message: _Message) -> Iterator[Delta]:
+def _reasoning(message: Message) -> Iterator[Delta]:
     """Reasoning, from the first field that has it; several often carry the same text."""
     details = message.reasoning_details
     entries = [d for d in details if isinstance(d, dict)] if isinstance(details, list) else []
@@ -451,12 +341,12 @@ def _reasoning_detail(entry: Mapping[str, Any]) -> Iterator[Delta]:
 
 
 def _call_fragments(
-    message: _Message, legacy: _Function | None
+    message: Message, legacy: Function | None
 ) -> Iterator[tuple[CallFragment, list[Delta]]]:
     """Each fragment of a call, with the state that is sent back with the call. `legacy` is the
     call in the form that had no list of calls."""
     for number, call in enumerate(message.tool_calls or ()):
-        function = call.function or call.custom or _Function()
+        function = call.function or call.custom or Function()
         custom = call.function is None and call.custom is not None
         yield (
             CallFragment(
@@ -487,7 +377,7 @@ def _signature(extra: Any, attach: Any) -> list[Delta]:
     return []
 
 
-def _annotations_and_extras(message: _Message) -> list[Delta]:
+def _annotations_and_extras(message: Message) -> list[Delta]:
     """Citations, the signature of a text, and fields that only the trace records."""
     deltas: list[Delta] = []
     if message.annotations and isinstance(message.annotations, list):
@@ -505,21 +395,21 @@ def _annotations_and_extras(message: _Message) -> list[Delta]:
 # --- usage, search results and errors of a chunk ---
 
 
-def _choice_usage_and_error(choice: _Choice) -> Iterator[Delta]:
+def _choice_usage_and_error(choice: Choice) -> Iterator[Delta]:
     if isinstance(choice.usage, dict):
         yield read_usage(choice.usage)
     if choice.error and (fault := classify_document({"error": choice.error})):
         yield Failure(fault)
 
 
-def _chunk_usage(chunk: _Chunk) -> Iterator[Delta]:
+def _chunk_usage(chunk: Chunk) -> Iterator[Delta]:
     if isinstance(chunk.usage, dict):
         yield read_usage(chunk.usage)
     elif isinstance(chunk.x_groq, dict) and isinstance(chunk.x_groq.get("usage"), dict):
         yield read_usage(chunk.x_groq["usage"])
 
 
-def _cite_search_results(chunk: _Chunk, results: SearchResults) -> list[Delta]:
+def _cite_search_results(chunk: Chunk, results: SearchResults) -> list[Delta]:
     """Citations of the search results of a provider that searches itself."""
     return results.feed(chunk.web_search or chunk.search_results or chunk.citations)
 
