@@ -95,7 +95,7 @@ class ResponsesDecoder:
     def _read_other(self, kind: str, data: bytes) -> Iterator[Delta]:
         """Read an event without a reader: progress of a hosted tool, or something unknown. A frame
         that is no event of the API may be an error."""
-        if not kind.startswith("response."):
+        if not kind.startswith("response.") or kind == "response.error":
             yield from decode_unexpected(data)
         elif kind not in _IGNORED:
             event = decode_lenient(_read_document, data) if _EVENT_NAME.fullmatch(kind) else {}

@@ -70,8 +70,9 @@ def failure(*events: Document | bytes) -> Failure:
         {"error": {"code": "rate_limit_exceeded", "message": "Slow down."}},
         ended("failed", error={"code": "rate_limit_exceeded", "message": "Slow down."}),
         event("failed", error={"code": "rate_limit_exceeded", "message": "Slow down."}),
+        event("error", error={"code": "rate_limit_exceeded", "message": "Slow down."}),
     ],
-    ids=["flat", "nested", "without a type", "failed", "failed without a response"],
+    ids=["flat", "nested", "without a type", "failed", "failed without a response", "OpenRouter"],
 )
 def test_an_error_is_classified_in_every_shape(last: Document) -> None:
     fault = failure(text("a"), last).fault
