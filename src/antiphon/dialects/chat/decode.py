@@ -351,7 +351,7 @@ def _call_fragments(
         yield (
             CallFragment(
                 index=call.index if isinstance(call.index, int) else None,
-                call_id=nonempty_string(call.id),
+                call_id=None if call.id == "null" else nonempty_string(call.id),  # Mistral
                 name=nonempty_string(function.name),
                 arguments=_arguments(function.input if custom else function.arguments),
                 kind="custom" if custom else "function",
