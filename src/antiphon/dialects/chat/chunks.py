@@ -1,4 +1,4 @@
-"""Chunks and whole bodies of Chat Completions: what is read of them, and how they are decoded."""
+"""Chunks and bodies of Chat Completions: the members that are read, and how to decode them."""
 
 from __future__ import annotations
 
