@@ -32,6 +32,7 @@ from antiphon.dialects.chat.chunks import (
     decode_chunk,
     decode_plain,
     decode_tolerant,
+    is_other,
 )
 from antiphon.dialects.chat.reasoning_state import DETAILS, SIGNATURE
 from antiphon.dialects.chat.thoughts import ThoughtSplitter
@@ -160,7 +161,7 @@ class ChatDecoder:
         return read_service_tier(tier)
 
     def _choice_deltas(self, choice: Choice) -> list[Delta]:
-        if choice.index:
+        if is_other(choice):
             return [Extra("choice", choice.index, is_output=True)]
         message = choice.delta
         if message is None:  # a whole message in a stream counts only if no deltas came
@@ -241,7 +242,7 @@ def _decode_whole(chunk: Chunk, body: bytes) -> list[Delta]:
 
 
 def _whole_choice_deltas(choice: Choice, calls: CallTracker) -> Iterator[Delta]:
-    if choice.index:
+    if is_other(choice):
         yield Extra("choice", choice.index, is_output=True)
         return
     message = choice.message or choice.delta or _EMPTY_MESSAGE

@@ -41,6 +41,14 @@ def test_a_member_of_another_type_does_not_fail_its_chunk(
     assert said(delta=delta) == expected
 
 
+@table("index", ["0", "", None, True, {}])
+def test_an_index_that_is_no_number_is_that_of_the_first_choice(index: object) -> None:
+    choice = {"index": index, "delta": {"content": "a"}, "message": {"content": "a"}}
+    data = json.dumps({"choices": [choice]}).encode()
+    assert Text("a") in decode(data)
+    assert Text("a") in ChatDecoder().feed(Frame(data))
+
+
 def test_a_member_of_another_type_does_not_fail_a_whole_response() -> None:
     body = {"choices": [{"message": {"content": "a", "function_call": ""}}]}
     assert decode(json.dumps(body).encode())[1] == Text("a")
