@@ -20,7 +20,6 @@ from antiphon.core.deltas import (
     Failure,
     Finish,
     ReasoningState,
-    Refusal,
     ResponseMembers,
     Start,
     ToolCall,
@@ -51,6 +50,7 @@ from antiphon.dialects.json_input import (
     nonempty_string,
     report_unreadable,
 )
+from antiphon.dialects.refusal import read_refusal
 from antiphon.dialects.service_tier import read_service_tier
 from antiphon.dialects.usage import count
 from antiphon.framing.sse import Frame
@@ -254,7 +254,7 @@ class AnthropicDecoder:
             self._finished = True
             deltas += self._blocks.close_all(is_cut=reason in _LIMITS)
         deltas += self._usage.feed(usage)
-        deltas += _read_refusal(reason, message.get("stop_details"))
+        deltas += read_refusal(reason, message.get("stop_details"))
         match message.get("stop_details"):
             case {"reason": "content_filter"} if reason is not None:  # of our own renderer
                 reason = "content_filter"
@@ -321,21 +321,6 @@ def _index(event: _Event) -> int:
 def _fault(data: bytes) -> ProviderFault:
     fault = classify_document(_document(data))
     return fault or protocol_fault("The provider reported an error without any details.")
-
-
-def _read_refusal(reason: str | None, details: Any) -> list[Delta]:
-    """The words of a refusal. Claude 4 gives none, and leaves it to clients to find some:
-    https://platform.claude.com/docs/en/test-and-evaluate/strengthen-guardrails/handle-streaming-refusals
-    """
-    words = "The model refused to respond."
-    match details:
-        case {"explanation": str(text)} if text:
-            return [Refusal(text)]
-        case {"reason": "content_filter"}:  # of our own renderer
-            return []
-        case {"category": str(category)} if category:
-            words = f"{words} Category: {category}."
-    return [Refusal(words)] if reason == "refusal" else []
 
 
 _COUNTS = (
