@@ -41,6 +41,7 @@ from antiphon.dialects.content_blocks import url_citation
 from antiphon.dialects.json_input import (
     UNREADABLE,
     decode_repaired,
+    error_or_extra,
     fail_unreadable,
     nonempty_string,
     report_unreadable,
@@ -153,7 +154,7 @@ class ChatDecoder:
             deltas += self._choice_deltas(choice)
         if chunk.choices is None or chunk.error or chunk.base_resp:
             deltas += _failure(data)
-        return deltas
+        return deltas + _groq_failure(chunk.x_groq) if chunk.x_groq else deltas
 
     def _report_service_tier(self, tier: Any) -> Iterator[Delta]:
         """The tier of this chunk; most servers that report one do so in every chunk."""
@@ -420,6 +421,14 @@ def _failure(data: bytes) -> list[Delta]:
     known have not been decoded before, and may need a repair."""
     fault = classify_document(decode_repaired(_decode_document, data)[0])
     return [] if fault is None else [Failure(fault)]
+
+
+def _groq_failure(x_groq: Any) -> list[Delta]:
+    """Why Groq has stopped a stream early: `{"x_groq": {"id": "req_1", "error": "…"}}`."""
+    match x_groq:
+        case {"error": str() | {} as error} if error:
+            return [error_or_extra({"error": error})]
+    return []
 
 
 # Citations

@@ -43,6 +43,15 @@ def call(arguments: Any = None, **more: Any) -> dict[str, Any]:
     return {"function": {"name": "f", "arguments": arguments}} | more
 
 
+def test_an_error_that_stops_a_stream_of_groq_is_a_failure() -> None:
+    """`x_groq.error` in https://github.com/groq/groq-python: why a stream was stopped early."""
+    stopped = {"choices": [], "x_groq": {"id": "req_1", "error": "The engine is overloaded"}}
+    [delta] = feed(stopped)
+    assert isinstance(delta, Failure)
+    assert delta.fault.type == "provider_overloaded"
+    assert feed({"choices": [], "x_groq": {"id": "req_1", "error": None}}) == []
+
+
 # What a delta says
 
 
