@@ -141,11 +141,6 @@ def decode_tolerant(data: bytes) -> tuple[Chunk, bytes]:
         return msgspec.convert(_soften(document), Chunk), data
 
 
-def is_other(choice: Choice) -> bool:
-    """Whether it is another choice than the first. Only a number says so: `"index": "0"`."""
-    return type(choice.index) is int and choice.index > 0
-
-
 def _soften(document: Any) -> Any:
     """The same document without structures of the wrong type, which would fail all of it."""
     match document:

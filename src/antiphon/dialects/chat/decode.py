@@ -32,7 +32,6 @@ from antiphon.dialects.chat.chunks import (
     decode_chunk,
     decode_plain,
     decode_tolerant,
-    is_other,
 )
 from antiphon.dialects.chat.reasoning_state import DETAILS, SIGNATURE
 from antiphon.dialects.chat.thoughts import ThoughtSplitter
@@ -162,7 +161,7 @@ class ChatDecoder:
         return read_service_tier(tier)
 
     def _choice_deltas(self, choice: Choice) -> list[Delta]:
-        if is_other(choice):
+        if _is_other(choice):
             return [Extra("choice", choice.index, is_output=True)]
         message = choice.delta
         if message is None:  # a whole message in a stream counts only if no deltas came
@@ -213,6 +212,11 @@ def _start(chunk: Chunk) -> Start:
     return Start(model or None, response_id or None)
 
 
+def _is_other(choice: Choice) -> bool:
+    """Whether it is another choice than the first. Only a number says so: `"index": "0"`."""
+    return type(choice.index) is int and choice.index > 0
+
+
 def _is_piece(delta: Delta) -> bool:
     """Whether a delta is nothing but a piece of output: a call has begun before."""
     if type(delta) is ToolCall:
@@ -243,7 +247,7 @@ def _decode_whole(chunk: Chunk, body: bytes) -> list[Delta]:
 
 
 def _whole_choice_deltas(choice: Choice, calls: CallTracker) -> Iterator[Delta]:
-    if is_other(choice):
+    if _is_other(choice):
         yield Extra("choice", choice.index, is_output=True)
         return
     message = choice.message or choice.delta or _EMPTY_MESSAGE
