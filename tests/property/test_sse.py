@@ -25,7 +25,7 @@ class Bare(msgspec.Struct, frozen=True, tag_field="type", tag="test.bare"):
 
 # A little of everything that could be mistaken for something else.
 values = st.text(st.sampled_from('a :{"\u2028\u2029\x85\x0b\x0c\ufeff\u00e9\U0001f600'), max_size=8)
-names = st.sampled_from(["data", "event", "id", "retry", "", "mood", " data", "\ufeffdata"])
+names = st.sampled_from(["data", "event", "error", "id", "", "mood", " data", "\ufeffdata"])
 lines = st.one_of(
     st.builds("{}{}{}".format, names, st.sampled_from(["", ":", ": ", ":  "]), values),
     st.sampled_from(["", "", "data: 1", ": ping", "\ufeffdata: 2"]),
@@ -67,6 +67,9 @@ def slow_frames(data: bytes) -> list[Frame]:
             payload.append(value)
         elif name == "event":
             event = value
+        elif name == "error":  # not in the standard
+            payload.append(value)
+            event = name
     return frames
 
 

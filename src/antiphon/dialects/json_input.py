@@ -66,7 +66,9 @@ def report_unreadable(data: bytes, *, finished: bool) -> list[Delta]:
     """
     if finished or not data.strip() or _is_scalar(data):
         return [Extra("unreadable_frame", len(data))]
-    return [Failure(protocol_fault("The provider sent a frame that could not be decoded as JSON."))]
+    fault = _find_listed_error(data)
+    message = "The provider sent a frame that could not be decoded as JSON."
+    return [Failure(fault or protocol_fault(message))]
 
 
 def _is_scalar(data: bytes) -> bool:
@@ -74,6 +76,18 @@ def _is_scalar(data: bytes) -> bool:
         return not isinstance(_decode_document(data), dict | list)
     except UNREADABLE:
         return False
+
+
+def _find_listed_error(data: bytes) -> ProviderFault | None:
+    """The error in an array, as Google sends it: `[{"error": {"code": 429, …}}]`."""
+    try:
+        document = _decode_document(data)
+    except UNREADABLE:
+        return None
+    match document:
+        case [{"error": _} as listed, *_]:
+            return find_error(listed)
+    return None
 
 
 def error_or_extra(document: Mapping[str, Any]) -> Delta:

@@ -50,12 +50,15 @@ def read_usage(usage: Mapping[str, Any]) -> Usage:
         output_tokens=completion,
         cached_tokens=_first_count(
             read.get("cached_tokens"),
+            read.get("cache_read_tokens"),
             find("prompt_cache_hit_tokens"),
             find("cached_tokens"),
             find("cache_read_input_tokens"),
         ),
         cache_write_tokens=_first_count(
-            read.get("cache_write_tokens"), find("cache_creation_input_tokens")
+            read.get("cache_write_tokens"),
+            read.get("cache_creation_tokens"),
+            find("cache_creation_input_tokens"),
         ),
         reasoning_tokens=reasoning,
         total_tokens=total or None,

@@ -71,10 +71,11 @@ class LineSplitter:
 
 
 class SSEDecoder:
-    """Decoder of server-sent events, with two deviations from the standard for real servers.
+    """Decoder of server-sent events, with three deviations from the standard for real servers.
 
     The last event needs no blank line. An event whose data is empty is dropped like one without
-    data: some servers send such events as keep-alives.
+    data: some servers send such events as keep-alives. A field `error` is data: llama.cpp had one
+    until September 2025.
 
     A line or an event of more than `max_bytes` raises `ResponseTooLarge`.
     """
@@ -159,3 +160,6 @@ class SSEDecoder:
             self._data.append(value)
         elif name == b"event":
             self._event = value.removeprefix(b" ").decode("utf-8", "replace")
+        elif name == b"error":
+            self._data.append(value.removeprefix(b" "))
+            self._event = "error"

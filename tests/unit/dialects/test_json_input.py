@@ -23,6 +23,7 @@ from antiphon.dialects.json_input import (
     fail_unreadable,
     find_error,
     nonempty_string,
+    report_unreadable,
 )
 from antiphon.dialects.ollama.decode import decode as decode_ollama
 from antiphon.dialects.responses.decode import decode as decode_responses
@@ -150,3 +151,16 @@ def test_a_document_of_another_shape_and_plain_text_are_searched_for_a_cause() -
     error = b'{"error": {"message": "overloaded"}}'
     for body in (b"overloaded", error, b"data: " + error + b"\n\n"):
         assert fail_unreadable(body).fault.type == "provider_overloaded"
+
+
+def test_an_error_in_an_array_is_that_error() -> None:
+    """As Google sends it, also in the middle of a stream of Chat Completions."""
+    data = b'[{"error":{"code":429,"message":"no","status":"RESOURCE_EXHAUSTED"}}]'
+    [delta] = report_unreadable(data, finished=False)
+    assert isinstance(delta, Failure)
+    assert (delta.fault.type, delta.fault.status) == ("rate_limit", 429)
+    assert report_unreadable(data, finished=True) == [Extra("unreadable_frame", len(data))]
+    for other in (b'[{"text":"a"}]', b"[7]", b"[{"):
+        [delta] = report_unreadable(other, finished=False)
+        assert isinstance(delta, Failure)
+        assert delta.fault.type == "protocol"

@@ -70,6 +70,10 @@ def test_logprobs_have_every_member_that_clients_require(
         ({"prompt_tokens": 9, "cache_read_input_tokens": 4}, Usage(9, 0, 4)),
         ({"prompt_tokens": 9, "cache_creation_input_tokens": 4}, Usage(9, 0, 0, 4)),
         ({"prompt_tokens_details": {"cache_write_tokens": 4}}, Usage(0, 0, 0, 4)),
+        (  # a gateway of Qwen: zed-industries/zed issue 38412
+            {"prompt_tokens_details": {"cache_read_tokens": 2, "cache_creation_tokens": 4}},
+            Usage(0, 0, 2, 4),
+        ),
         (
             {"completion_tokens": 9, "completion_tokens_details": {"reasoning_tokens": 4}},
             Usage(0, 9, reasoning_tokens=4),

@@ -159,6 +159,15 @@ def test_other_fields_are_ignored() -> None:
     ]
 
 
+def test_a_field_called_error_is_the_data_of_an_event_of_that_name() -> None:
+    """llama.cpp until September 2025: ggml-org/llama.cpp pull request 16109."""
+    assert read(b'data: 1\n\nerror: {"code":400}\n\ndata: [DONE]\n\n') == [
+        Frame(b"1"),
+        Frame(b'{"code":400}', "error"),
+        Frame(b"[DONE]"),
+    ]
+
+
 @pytest.mark.parametrize(
     "stream", [b"\n\n\n", b"id: 1\n\n", b"data\n\n", b"data:\n\n", b"data: \n\n"]
 )

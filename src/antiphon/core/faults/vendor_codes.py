@@ -245,6 +245,12 @@ PHRASES = (
         r"without its required (?:following item|\W?reasoning\W? item)",
     ),
     _make_phrase(
+        FaultKind.INVALID_IMAGE,
+        _BAD,
+        r"could not process image|unable to process input image|image data is not valid",
+        r"image exceeds [^\n]{0,12}\bmaximum|image dimensions exceed",
+    ),
+    _make_phrase(
         FaultKind.CONTEXT_LENGTH,
         _BAD | {FaultKind.SERVER_ERROR},
         r"max(?:imum)? (?:context|prompt|sequence|model) length",
@@ -272,6 +278,7 @@ PHRASES = (
         r"insufficient (?:account )?(?:balance|credits?|funds|quota)",
         r"balance is (?:insufficient|too low|not enough)",
         r"(?:requires more|out of|no|all available|not enough) credits",
+        r"n.t have any credits|credits are depleted",
         r"can only afford|billing hard limit|spending limit|usage limit for this",
         r"specified API usage limits|overdue balance",
         r"daily free allocation|free (?:tier|trial)\b[^\n]{0,30}\bexhausted|exhausted its free",
@@ -301,6 +308,7 @@ PHRASES = (
         _BAD | {FaultKind.NOT_FOUND},
         r"(?:location|country|region)\b[^\n]{0,30}\bnot supported",
         r"data policy",
+        r"use case details have not been submitted",  # Bedrock, for models of Anthropic
     ),
     _make_phrase(
         FaultKind.MODEL,
@@ -315,6 +323,8 @@ PHRASES = (
         r"not found the model",
         r"no endpoints found for",
         r"allowed now, your model",
+        r"does not work with the specified model",  # Azure
+        r"^function '[^'\n]*': not found for account",  # NVIDIA, whose functions are its models
         r"^model: \S+$",
         r"模型不存在",
     ),

@@ -69,6 +69,7 @@ FINISH_REASONS: Mapping[str, Outcome] = {
     "completed": COMPLETED,
     "finish": COMPLETED,
     "finished": COMPLETED,
+    "end": COMPLETED,  # LM Studio and Ollama: earendil-works/pi pull request 2116
     "normal": COMPLETED,
     "endoftext": COMPLETED,
     "refusal": COMPLETED,
@@ -94,6 +95,8 @@ FINISH_REASONS: Mapping[str, Outcome] = {
     "image_safety": FILTERED,
     "image_prohibited_content": FILTERED,
     "image_recitation": FILTERED,
+    "image_other": FILTERED,
+    "escalation": FILTERED,
     "model_armor": FILTERED,
     "other_after_output": FILTERED,  # Gemini: no reason named, after some output
     "guardrail_intervened": FILTERED,
@@ -108,7 +111,14 @@ FINISH_REASONS: Mapping[str, Outcome] = {
     "timeout": _failure("generation_timeout"),
 }
 
+_INCOMPLETE = "incomplete: "
 _ENUM_SHAPED = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
+
+
+def name_incomplete(reason: str) -> str:
+    """Name the finish reason of a response that its provider itself calls incomplete: a reason that
+    is not known here is no failure."""
+    return reason if reason in FINISH_REASONS else f"{_INCOMPLETE}{reason}"
 
 
 def map_finish_reason(reason: str | None) -> Outcome:
@@ -116,10 +126,14 @@ def map_finish_reason(reason: str | None) -> Outcome:
     if not reason:
         return _NO_REASON
     # Gemini's Chat endpoint adds its own reason: `function_call_filter: MALFORMED_FUNCTION_CALL`.
-    names = (reason, reason.lower(), reason.lower().partition(":")[0])
+    names = (reason, reason.lower().replace("-", "_"), reason.lower().partition(":")[0])
     known = next((FINISH_REASONS[name] for name in names if name in FINISH_REASONS), None)
     if known is not None:
         return known
+    if reason.startswith(_INCOMPLETE):
+        name = reason.removeprefix(_INCOMPLETE)
+        shaped = _ENUM_SHAPED.fullmatch(name) is not None
+        return Outcome("incomplete", incomplete_reason=name) if shaped else TRUNCATED
     # An unknown reason may be any text: it is shown only if it is shaped like a code.
     shown = reason if _ENUM_SHAPED.fullmatch(reason) else None
     fault = protocol_fault(f"finish reason: {reason}", UNEXPECTED_FINISH)

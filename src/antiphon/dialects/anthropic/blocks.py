@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from antiphon.core.deltas import Annotation, Delta, Extra, ReasoningState
+from antiphon.core.deltas import Annotation, Delta, Extra, Reasoning, ReasoningState, Text
 from antiphon.core.items import Document
 from antiphon.dialects.anthropic.kept_blocks import KeptBlock
 from antiphon.dialects.content_blocks import (
@@ -49,6 +49,15 @@ def extend(block: Block | None, delta: Any) -> list[Delta]:
             return block.cite(citation)
         case {"type": str()} if isinstance(block, KeptBlock):
             return block.write(delta)
+        # Output in a block of another type: SGLang writes text into an open `tool_use`.
+        case {"type": "text_delta", "text": str(text)} if isinstance(
+            block, CallBlock | ReasoningBlock
+        ):
+            return [Text(text)] if text else []
+        case {"type": "thinking_delta", "thinking": str(text)} if isinstance(
+            block, TextBlock | CallBlock
+        ):
+            return [Reasoning(text)] if text else []
     return [Extra(block_type(delta) or "content_block_delta", delta)]
 
 

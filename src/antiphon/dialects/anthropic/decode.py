@@ -20,7 +20,6 @@ from antiphon.core.deltas import (
     Failure,
     Finish,
     ReasoningState,
-    Refusal,
     ResponseMembers,
     Start,
     ToolCall,
@@ -51,14 +50,16 @@ from antiphon.dialects.json_input import (
     nonempty_string,
     report_unreadable,
 )
+from antiphon.dialects.refusal import read_refusal
 from antiphon.dialects.service_tier import read_service_tier
 from antiphon.dialects.usage import count
 from antiphon.framing.sse import Frame
 
 # Members are `Any`: an unexpected type in one of them must not fail the whole event.
 
-_SEARCH_BLOCKS = frozenset({"server_tool_use", "web_search_tool_result"})
-"""Blocks of the provider's own search: what it has found is in the citations of the text."""
+_NO_OUTPUT = frozenset({"server_tool_use", "web_search_tool_result", "fallback"})
+"""Blocks that may be left out: those of the provider's own search (what it has found is in the
+citations of the text), and the mark that another model has continued."""
 
 
 class _Event(Struct):
@@ -212,7 +213,7 @@ class AnthropicDecoder:
                 return kept.open()
             case unknown:
                 self._blocks.open(index, OpaqueBlock())
-                dropped = bool(unknown) and unknown not in _SEARCH_BLOCKS
+                dropped = bool(unknown) and unknown not in _NO_OUTPUT
                 return [Extra(unknown or "content_block", block, is_output=dropped)]
 
     def _open_text(self, index: int, block: Document) -> list[Delta]:
@@ -253,9 +254,7 @@ class AnthropicDecoder:
             self._finished = True
             deltas += self._blocks.close_all(is_cut=reason in _LIMITS)
         deltas += self._usage.feed(usage)
-        match message.get("stop_details"):
-            case {"explanation": str(text)} if text:
-                deltas.append(Refusal(text))
+        deltas += read_refusal(reason, message.get("stop_details"))
         match message.get("stop_details"):
             case {"reason": "content_filter"} if reason is not None:  # of our own renderer
                 reason = "content_filter"

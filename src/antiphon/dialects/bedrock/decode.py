@@ -33,6 +33,7 @@ from antiphon.dialects.json_input import (
     fail_unreadable,
     nonempty_string,
 )
+from antiphon.dialects.refusal import read_refusal
 from antiphon.dialects.service_tier import read_service_tier
 from antiphon.dialects.usage import count
 from antiphon.framing.eventstream import BROKEN, EXCEPTION_PREFIX
@@ -126,9 +127,10 @@ class BedrockDecoder:
 
     def _message_stop(self, document: Document) -> list[Delta]:
         self._finished = True
-        deltas = self._blocks.close_all()
+        reason = nonempty_string(document.get("stopReason"))
+        deltas = [*self._blocks.close_all(), *read_refusal(reason)]
         deltas += _extra(document, "additionalModelResponseFields")
-        return [*deltas, Finish(nonempty_string(document.get("stopReason")))]
+        return [*deltas, Finish(reason)]
 
     def _metadata(self, document: Document) -> list[Delta]:
         """Usage: the last event of a stream, after the stop reason."""

@@ -7,10 +7,9 @@ anything unknown is an `Extra`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 import msgspec
-from msgspec import Struct
 
 from antiphon.core.deltas import (
     Delta,
@@ -25,6 +24,15 @@ from antiphon.core.deltas import (
     ToolCall,
 )
 from antiphon.core.faults.classify import classify_document
+from antiphon.dialects.chat.chunks import (
+    Choice,
+    Chunk,
+    Function,
+    Message,
+    decode_chunk,
+    decode_plain,
+    decode_tolerant,
+)
 from antiphon.dialects.chat.reasoning_state import DETAILS, SIGNATURE
 from antiphon.dialects.chat.thoughts import ThoughtSplitter
 from antiphon.dialects.chat.tool_calls import CallFragment, CallTracker
@@ -32,6 +40,7 @@ from antiphon.dialects.content_blocks import url_citation
 from antiphon.dialects.json_input import (
     UNREADABLE,
     decode_repaired,
+    error_or_extra,
     fail_unreadable,
     nonempty_string,
     report_unreadable,
@@ -40,126 +49,8 @@ from antiphon.dialects.service_tier import read_service_tier
 from antiphon.dialects.usage import count, read_logprobs, read_usage
 from antiphon.framing.sse import Frame
 
-# Members are `Any` where some server sends another type than the documented one: an unexpected
-# type in one member must not fail the whole chunk.
-
-
-_Nothing: TypeAlias = Literal["", None]
-_NoList: TypeAlias = tuple[()] | None
-
-
-class _Function(Struct):
-    name: Any = None
-    arguments: Any = None
-    input: Any = None
-
-
-class _ToolCall(Struct):
-    index: Any = None
-    id: Any = None
-    type: Any = None
-    function: _Function | None = None
-    custom: _Function | None = None
-    extra_content: Any = None
-
-
-class _Message(Struct):
-    content: Any = None
-    reasoning_content: Any = None
-    reasoning: Any = None
-    reasoning_text: Any = None
-    reasoning_details: Any = None
-    refusal: Any = None
-    tool_calls: list[_ToolCall] | None = None
-    function_call: _Function | None = None
-    annotations: Any = None
-    extra_content: Any = None
-    audio: Any = None
-    images: Any = None
-    executed_tools: Any = None
-
-
-class _Choice(Struct):
-    delta: _Message | None = None
-    message: _Message | None = None
-    index: Any = 0
-    finish_reason: Any = None
-    logprobs: Any = None
-    usage: Any = None
-    error: Any = None
-
-
-class _Chunk(Struct):
-    choices: list[_Choice] | None = None
-    model: Any = None
-    id: Any = None
-    usage: Any = None
-    error: Any = None
-    x_groq: Any = None
-    base_resp: Any = None
-    citations: Any = None
-    search_results: Any = None
-    web_search: Any = None
-    service_tier: Any = None
-
-
-class _PlainFunction(Struct, gc=False):
-    arguments: str
-    name: None = None
-
-
-class _PlainCall(Struct, gc=False):
-    index: int
-    function: _PlainFunction
-    id: None = None
-    custom: None = None
-    extra_content: None = None
-
-
-class _PlainDelta(Struct, gc=False):
-    content: str | None = None
-    reasoning_content: str | None = None
-    reasoning: str | None = None
-    reasoning_text: str | None = None
-    reasoning_details: _NoList = None
-    refusal: _Nothing = None
-    tool_calls: list[_PlainCall] | None = None
-    function_call: None = None
-    annotations: _NoList = None
-    extra_content: None = None
-    audio: None = None
-    images: _NoList = None
-    executed_tools: _NoList = None
-
-
-class _PlainChoice(Struct, gc=False):
-    delta: _PlainDelta
-    index: Literal[0] = 0
-    finish_reason: _Nothing = None
-    logprobs: None = None
-    usage: None = None
-    error: None = None
-
-
-class _PlainChunk(Struct, gc=False):
-    """A chunk that has one piece of one choice, and nothing else that is read: every other member
-    of `_Chunk` is absent or empty. Nearly all chunks of a stream are like this."""
-
-    choices: list[_PlainChoice]
-    service_tier: Any = None
-    usage: None = None
-    error: None = None
-    x_groq: None = None
-    base_resp: None = None
-    citations: _NoList = None
-    search_results: _NoList = None
-    web_search: _NoList = None
-
-
-_decode_plain = msgspec.json.Decoder(_PlainChunk).decode
-_decode_chunk = msgspec.json.Decoder(_Chunk).decode
 _decode_document = msgspec.json.Decoder().decode
-_EMPTY_MESSAGE = _Message()
+_EMPTY_MESSAGE = Message()
 
 
 class ChatDecoder:
@@ -190,7 +81,7 @@ class ChatDecoder:
         if self._expects_plain and (piece := self._plain_piece(data)) is not None:
             return [piece]
         try:
-            deltas = self._chunk_deltas(_decode_chunk(data), data)
+            deltas = self._chunk_deltas(decode_chunk(data), data)
         except UNREADABLE:
             deltas = self._feed_broken(data)
         self._note_piece(deltas)
@@ -202,7 +93,7 @@ class ChatDecoder:
         The long way, `_chunk_deltas`, gives the same delta. It is not faster to parse less: what is
         saved is to ask for each member that is not there."""
         try:
-            chunk = _decode_plain(data)
+            chunk = decode_plain(data)
         except UNREADABLE:
             return None
         if len(chunk.choices) != 1 or chunk.service_tier != self._service_tier:
@@ -231,7 +122,7 @@ class ChatDecoder:
     def _feed_broken(self, data: bytes) -> list[Delta]:
         """Decode a frame that is not valid JSON, after a repair."""
         try:
-            chunk, data = decode_repaired(_decode_chunk, data)
+            chunk, data = decode_tolerant(data)
             return self._chunk_deltas(chunk, data)
         except UNREADABLE:
             return report_unreadable(data, finished=self._finished)
@@ -246,7 +137,7 @@ class ChatDecoder:
             return [Finish(self._implied_finish)]
         return []
 
-    def _chunk_deltas(self, chunk: _Chunk, data: bytes) -> list[Delta]:
+    def _chunk_deltas(self, chunk: Chunk, data: bytes) -> list[Delta]:
         deltas: list[Delta] = []
         if not self._started and (chunk.model or chunk.choices):
             self._started = True
@@ -262,15 +153,15 @@ class ChatDecoder:
             deltas += self._choice_deltas(choice)
         if chunk.choices is None or chunk.error or chunk.base_resp:
             deltas += _failure(data)
-        return deltas
+        return deltas + _groq_failure(chunk.x_groq) if chunk.x_groq else deltas
 
     def _report_service_tier(self, tier: Any) -> Iterator[Delta]:
         """The tier of this chunk; most servers that report one do so in every chunk."""
         self._service_tier = tier
         return read_service_tier(tier)
 
-    def _choice_deltas(self, choice: _Choice) -> list[Delta]:
-        if choice.index:
+    def _choice_deltas(self, choice: Choice) -> list[Delta]:
+        if _is_other(choice):
             return [Extra("choice", choice.index, is_output=True)]
         message = choice.delta
         if message is None:  # a whole message in a stream counts only if no deltas came
@@ -284,7 +175,7 @@ class ChatDecoder:
             deltas += _choice_usage_and_error(choice)
         return deltas
 
-    def _message_deltas(self, message: _Message, logprobs: Any) -> list[Delta]:
+    def _message_deltas(self, message: Message, logprobs: Any) -> list[Delta]:
         """The deltas of one message, in the order of generation."""
         deltas = [*_reasoning(message)] if _has_reasoning(message) else []
         content = message.content
@@ -303,7 +194,7 @@ class ChatDecoder:
         deltas += _annotations_and_extras(message)
         return deltas
 
-    def _call_deltas(self, message: _Message) -> Iterator[Delta]:
+    def _call_deltas(self, message: Message) -> Iterator[Delta]:
         self._calls = self._calls or CallTracker()
         self._sends_tool_calls = self._sends_tool_calls or bool(message.tool_calls)
         # llama-cpp-python 0.3 sends each piece of a call in both forms:
@@ -314,11 +205,16 @@ class ChatDecoder:
             yield self._calls.feed(fragment)
 
 
-def _start(chunk: _Chunk) -> Start:
+def _start(chunk: Chunk) -> Start:
     """Who responds, as far as a chunk says so."""
     model = chunk.model if isinstance(chunk.model, str) else None
     response_id = chunk.id if isinstance(chunk.id, str) else None
     return Start(model or None, response_id or None)
+
+
+def _is_other(choice: Choice) -> bool:
+    """Whether it is another choice than the first. Only a number says so: `"index": "0"`."""
+    return type(choice.index) is int and choice.index > 0
 
 
 def _is_piece(delta: Delta) -> bool:
@@ -331,26 +227,27 @@ def _is_piece(delta: Delta) -> bool:
 def decode(body: bytes) -> list[Delta]:
     """Decode a whole response, its items in the order reasoning, tool calls, message."""
     try:
-        return _decode_whole(*decode_repaired(_decode_chunk, body))
+        return _decode_whole(*decode_tolerant(body))
     except UNREADABLE:
         return [fail_unreadable(body)]
 
 
-def _decode_whole(chunk: _Chunk, body: bytes) -> list[Delta]:
+def _decode_whole(chunk: Chunk, body: bytes) -> list[Delta]:
     deltas: list[Delta] = [_start(chunk)]
     deltas += read_service_tier(chunk.service_tier)
     deltas += _chunk_usage(chunk)
     if chunk.web_search or chunk.search_results or chunk.citations:
         deltas += _cite_search_results(chunk, SearchResults())
+    calls = CallTracker()  # of all choices: Copilot gives each call of Claude one, without an index
     for choice in chunk.choices or ():
-        deltas += _whole_choice_deltas(choice)
+        deltas += _whole_choice_deltas(choice, calls)
     if not chunk.choices or chunk.error or chunk.base_resp:
         deltas += _failure(body)
     return deltas
 
 
-def _whole_choice_deltas(choice: _Choice) -> Iterator[Delta]:
-    if choice.index:
+def _whole_choice_deltas(choice: Choice, calls: CallTracker) -> Iterator[Delta]:
+    if _is_other(choice):
         yield Extra("choice", choice.index, is_output=True)
         return
     message = choice.message or choice.delta or _EMPTY_MESSAGE
@@ -362,7 +259,7 @@ def _whole_choice_deltas(choice: _Choice) -> Iterator[Delta]:
     content = [*_content(answer, choice.logprobs)] if answer else []
     yield from (delta for delta in content if isinstance(delta, Reasoning))
     if message.tool_calls or message.function_call:
-        yield from _whole_calls(message)
+        yield from _whole_calls(message, calls)
     yield from (delta for delta in content if not isinstance(delta, Reasoning))
     if message.refusal and isinstance(message.refusal, str):
         yield Refusal(message.refusal)
@@ -372,12 +269,11 @@ def _whole_choice_deltas(choice: _Choice) -> Iterator[Delta]:
         yield from _choice_usage_and_error(choice)
 
 
-def _whole_calls(message: _Message) -> Iterator[Delta]:
-    calls = CallTracker()
+def _whole_calls(message: Message, calls: CallTracker) -> Iterator[Delta]:
     legacy = None if message.tool_calls else message.function_call
-    for position, (fragment, signature) in enumerate(_call_fragments(message, legacy)):
+    for fragment, signature in _call_fragments(message, legacy):
         yield from signature
-        yield calls.feed(msgspec.structs.replace(fragment, index=position))
+        yield calls.feed(msgspec.structs.replace(fragment, index=calls.count))
 
 
 # --- content, reasoning and calls of a message ---
@@ -414,7 +310,7 @@ def _texts(parts: list[Any]) -> Iterator[str]:
             yield text
 
 
-def _has_reasoning(message: _Message) -> Any:
+def _has_reasoning(message: Message) -> Any:
     return (
         message.reasoning_content
         or message.reasoning
@@ -423,7 +319,7 @@ def _has_reasoning(message: _Message) -> Any:
     )
 
 
-def _reasoning(message: _Message) -> Iterator[Delta]:
+def _reasoning(message: Message) -> Iterator[Delta]:
     """Reasoning, from the first field that has it; several often carry the same text."""
     details = message.reasoning_details
     entries = [d for d in details if isinstance(d, dict)] if isinstance(details, list) else []
@@ -451,17 +347,17 @@ def _reasoning_detail(entry: Mapping[str, Any]) -> Iterator[Delta]:
 
 
 def _call_fragments(
-    message: _Message, legacy: _Function | None
+    message: Message, legacy: Function | None
 ) -> Iterator[tuple[CallFragment, list[Delta]]]:
     """Each fragment of a call, with the state that is sent back with the call. `legacy` is the
     call in the form that had no list of calls."""
     for number, call in enumerate(message.tool_calls or ()):
-        function = call.function or call.custom or _Function()
+        function = call.function or call.custom or Function()
         custom = call.function is None and call.custom is not None
         yield (
             CallFragment(
                 index=call.index if isinstance(call.index, int) else None,
-                call_id=nonempty_string(call.id),
+                call_id=None if call.id == "null" else nonempty_string(call.id),  # Mistral
                 name=nonempty_string(function.name),
                 arguments=_arguments(function.input if custom else function.arguments),
                 kind="custom" if custom else "function",
@@ -487,7 +383,7 @@ def _signature(extra: Any, attach: Any) -> list[Delta]:
     return []
 
 
-def _annotations_and_extras(message: _Message) -> list[Delta]:
+def _annotations_and_extras(message: Message) -> list[Delta]:
     """Citations, the signature of a text, and fields that only the trace records."""
     deltas: list[Delta] = []
     if message.annotations and isinstance(message.annotations, list):
@@ -505,21 +401,21 @@ def _annotations_and_extras(message: _Message) -> list[Delta]:
 # --- usage, search results and errors of a chunk ---
 
 
-def _choice_usage_and_error(choice: _Choice) -> Iterator[Delta]:
+def _choice_usage_and_error(choice: Choice) -> Iterator[Delta]:
     if isinstance(choice.usage, dict):
         yield read_usage(choice.usage)
     if choice.error and (fault := classify_document({"error": choice.error})):
         yield Failure(fault)
 
 
-def _chunk_usage(chunk: _Chunk) -> Iterator[Delta]:
+def _chunk_usage(chunk: Chunk) -> Iterator[Delta]:
     if isinstance(chunk.usage, dict):
         yield read_usage(chunk.usage)
     elif isinstance(chunk.x_groq, dict) and isinstance(chunk.x_groq.get("usage"), dict):
         yield read_usage(chunk.x_groq["usage"])
 
 
-def _cite_search_results(chunk: _Chunk, results: SearchResults) -> list[Delta]:
+def _cite_search_results(chunk: Chunk, results: SearchResults) -> list[Delta]:
     """Citations of the search results of a provider that searches itself."""
     return results.feed(chunk.web_search or chunk.search_results or chunk.citations)
 
@@ -529,6 +425,14 @@ def _failure(data: bytes) -> list[Delta]:
     known have not been decoded before, and may need a repair."""
     fault = classify_document(decode_repaired(_decode_document, data)[0])
     return [] if fault is None else [Failure(fault)]
+
+
+def _groq_failure(x_groq: Any) -> list[Delta]:
+    """Why Groq has stopped a stream early: `{"x_groq": {"id": "req_1", "error": "…"}}`."""
+    match x_groq:
+        case {"error": str() | {} as error} if error:
+            return [error_or_extra({"error": error})]
+    return []
 
 
 # Citations

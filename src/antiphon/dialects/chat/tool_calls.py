@@ -29,19 +29,33 @@ class _TrackedCall:
     def __init__(self, position: int) -> None:
         self.position = position
         self.call_id: str | None = None
-        self.unscanned: list[str] = []  # argument fragments that `arguments` has not seen yet
+        self._pieces: list[str] = []
+        self._length = 0  # of all pieces
+        self._scanned = 0  # how many pieces `arguments` has seen
         self._arguments = JSONProgress()
 
     @property
     def arguments(self) -> JSONProgress:
         """The state of the arguments, scanned only when a decision depends on it."""
-        self._arguments.feed("".join(self.unscanned))
-        self.unscanned.clear()
+        self._arguments.feed("".join(self._pieces[self._scanned :]))
+        self._scanned = len(self._pieces)
         return self._arguments
 
-    def add(self, fragment: CallFragment) -> None:
+    def add(self, fragment: CallFragment) -> str:
+        """Take a fragment; return the new part of its arguments."""
         self.call_id = self.call_id or fragment.call_id
-        self.unscanned.append(fragment.arguments)
+        return self.write(fragment.arguments, is_json=fragment.kind == "function")
+
+    def write(self, piece: str, *, is_json: bool = True) -> str:
+        """Take a piece of the arguments; return it, unless it is all of them again."""
+        if len(piece) == self._length and is_json and self._is_repeated(piece):
+            return ""
+        self._pieces.append(piece)
+        self._length += len(piece)
+        return piece
+
+    def _is_repeated(self, piece: str) -> bool:
+        return self.arguments.complete and piece == "".join(self._pieces)
 
     def is_followed_by_new_call(self, fragment: CallFragment) -> bool:
         """Whether a fragment with the same index, and not with this call's id, is another call."""
@@ -61,12 +75,15 @@ class CallTracker:
         self._by_index: dict[int, list[_TrackedCall]] = {}
         self._latest: _TrackedCall | None = None
 
+    @property
+    def count(self) -> int:
+        """How many calls have begun."""
+        return len(self._calls)
+
     def feed(self, fragment: CallFragment) -> ToolCall:
         call = self._latest = self._find(fragment) or self._start(fragment)
-        call.add(fragment)
-        return ToolCall(
-            call.position, fragment.call_id, fragment.name, fragment.arguments, fragment.kind
-        )
+        written = call.add(fragment)
+        return ToolCall(call.position, fragment.call_id, fragment.name, written, fragment.kind)
 
     def continue_call(self, index: int, arguments: str) -> ToolCall | None:
         """`feed` of a fragment without an id and a name; None if no call has this index."""
@@ -74,8 +91,7 @@ class CallTracker:
         if not calls:
             return None
         call = self._latest = calls[-1]
-        call.unscanned.append(arguments)
-        return ToolCall(call.position, None, None, arguments)
+        return ToolCall(call.position, None, None, call.write(arguments))
 
     def _start(self, fragment: CallFragment) -> _TrackedCall:
         call = _TrackedCall(len(self._calls))

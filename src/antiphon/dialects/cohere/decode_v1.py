@@ -6,6 +6,7 @@ plan that led to them. Requests are never sent in this version.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -14,8 +15,10 @@ from msgspec import Raw, Struct
 from antiphon.core.deltas import Delta, Extra, Finish, Start, Text, ToolCall, ToolEnd
 from antiphon.dialects.cohere.reasoning_state import TOOL_PLAN, ReasoningBlocks
 from antiphon.dialects.cohere.usage import read_usage
+from antiphon.dialects.content_blocks import url_citation
 from antiphon.dialects.json_input import NULL, decode_lenient, decode_unexpected, nonempty_string
 from antiphon.dialects.tool_call_json import NativeCall, read_calls
+from antiphon.dialects.usage import count
 
 
 class _V1Reply(Struct):
@@ -26,6 +29,7 @@ class _V1Reply(Struct):
     text: Any = None
     tool_calls: Raw = NULL
     citations: Any = None
+    documents: Any = None
     finish_reason: Any = None
     meta: Any = None
     response: Any = None
@@ -62,11 +66,12 @@ class CohereV1Decoder:
                 return decode_unexpected(data)
 
     def _read_whole(self, reply: _V1Reply) -> list[Delta]:
-        output = self._read_calls(reply) or self._read_text(reply)
-        citations = [Extra("citations", reply.citations)] if reply.citations else []
         start = Start(None, nonempty_string(reply.generation_id))
-        finish = Finish(nonempty_string(reply.finish_reason))
-        return [start, *output, *citations, *read_usage(reply.meta), finish]
+        output = self._read_calls(reply) or self._read_text(reply)
+        cited = _cite(reply.citations, reply.documents)
+        # A whole response of February 2024 has no finish reason.
+        reason = nonempty_string(reply.finish_reason) or ("COMPLETE" if output else None)
+        return [start, *output, *cited, *read_usage(reply.meta), Finish(reason)]
 
     def _read_text(self, reply: _V1Reply) -> list[Delta]:
         text = nonempty_string(reply.text)
@@ -96,4 +101,31 @@ class CohereV1Decoder:
     def _read_end(self, reply: _V1Reply) -> list[Delta]:
         self.ended = True
         response = reply.response if isinstance(reply.response, dict) else {}
-        return [*read_usage(response.get("meta")), Finish(nonempty_string(reply.finish_reason))]
+        cited = _cite(response.get("citations"), response.get("documents"))
+        finish = Finish(nonempty_string(reply.finish_reason))
+        return [*cited, *read_usage(response.get("meta")), finish]
+
+
+def _cite(citations: Any, documents: Any) -> Iterator[Delta]:
+    """Citations of the whole text. They name documents by id, of which those of a search have a
+    URL; one without any is an `Extra`."""
+    pages = {each["id"]: each for each in _list(documents) if _is_page(each)}
+    for citation in _list(citations):
+        ids = citation.get("document_ids") if isinstance(citation, dict) else None
+        found = [pages[each] for each in _list(ids) if isinstance(each, str) and each in pages]
+        if not found:
+            yield Extra("citation", citation)
+        for page in found:
+            start, end = count(citation.get("start")), count(citation.get("end"))
+            yield url_citation(page["url"], page.get("title"), start, end)
+
+
+def _is_page(document: Any) -> bool:
+    match document:
+        case {"id": str(), "url": str(url)}:
+            return url != ""
+    return False
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []

@@ -60,6 +60,8 @@ _GENERATION_FAILURES = frozenset(
     MISSING_THOUGHT_SIGNATURE
     """.split()
 )
+# The API names no cause; an image model that wrote only text may draw at the next attempt.
+_UNSPECIFIED = frozenset({"OTHER", "NO_IMAGE"})
 _ECHOED = ("executableCode", "codeExecutionResult", "toolCall", "toolResponse")
 _MEDIA = ("inlineData", "fileData")
 _CANDIDATE_EXTRAS = ("urlContextMetadata", "logprobsResult", "finishMessage")
@@ -207,7 +209,7 @@ class GeminiDecoder:
         message = nonempty_string(candidate.get("finishMessage")) or reason
         if reason in _GENERATION_FAILURES:
             yield _generation_failure(reason, message)
-        elif reason != "OTHER":
+        elif reason not in _UNSPECIFIED:
             yield Finish(reason)
         elif self._has_output:
             yield Finish("other_after_output")

@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from antiphon.core.deltas import Delta, Failure, Finish, Start, Usage
 from antiphon.core.faults.fault import protocol_fault
+from antiphon.core.stream.finish import name_incomplete
 from antiphon.dialects import usage as chat_usage
 from antiphon.dialects.json_input import (
     UNREADABLE,
@@ -94,7 +95,7 @@ class ResponsesDecoder:
     def _read_other(self, kind: str, data: bytes) -> Iterator[Delta]:
         """Read an event without a reader: progress of a hosted tool, or something unknown. A frame
         that is no event of the API may be an error."""
-        if not kind.startswith("response."):
+        if not kind.startswith("response.") or kind == "response.error":
             yield from decode_unexpected(data)
         elif kind not in _IGNORED:
             event = decode_lenient(_read_document, data) if _EVENT_NAME.fullmatch(kind) else {}
@@ -152,7 +153,7 @@ def _final_delta(response: _UpstreamResponse, status: str, error: object) -> Del
     if status == "incomplete":
         details = response.incomplete_details
         reason = details.get("reason") if isinstance(details, dict) else None
-        return Finish(nonempty_string(reason) or "max_output_tokens")
+        return Finish(name_incomplete(nonempty_string(reason) or "max_output_tokens"))
     # "failed" (with or without an error), "cancelled", or a body that is "queued"/"in_progress".
     otherwise = f"The provider's response has status {status!r} and reports no error."
     return _failure({"error": error}, otherwise)

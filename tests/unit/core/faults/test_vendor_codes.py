@@ -183,6 +183,11 @@ def test_a_code_refines_what_the_status_leaves_open(status: int, code: str, kind
         (400, "Your credit balance is too low to access the API.", "billing"),
         (403, "You've reached your usage limit for this billing cycle", "billing"),
         (429, "账户余额不足，请充值", "billing"),
+        (403, "Your newly created team doesn't have any credits yet.", "billing"),
+        (429, "Your prepayment credits are depleted. Please go to AI Studio.", "billing"),
+        (404, "Function '12-ab': Not found for account 'x-y'", "model_error"),
+        (400, "The operation does not work with the specified model, acme-x.", "model_error"),
+        (404, "Model use case details have not been submitted for this account.", "permission"),
         (429, "You exceeded your current quota, please check your plan", "billing"),
         (429, "The engine is currently overloaded, please try again later", "provider_overloaded"),
         (400, "API key not valid. Please pass a valid API key.", "auth"),
@@ -229,6 +234,7 @@ def test_wording_refines_a_vague_kind(status: int | None, message: str, kind: st
         (400, "max_tokens must be less than 8192", "invalid_request"),
         (400, "the length of `input` must not exceed 2048 items", "invalid_request"),
         (400, "Invalid schema for 'api_key': expected string", "invalid_request"),
+        (404, "function lookup is not found", "api_error"),
         (400, "The `reasoning_content` must be passed back to the API", "invalid_request"),
         # A firm kind is never changed by wording.
         (401, "insufficient balance", "auth"),
@@ -242,6 +248,21 @@ def test_wording_does_not_change_a_definite_kind(
     status: int | None, message: str, kind: str
 ) -> None:
     assert saying(status, message).type == kind
+
+
+@table(
+    "message",
+    [
+        "Could not process image",
+        "messages.0.content.1.image.source.base64: image exceeds 5 MB maximum: 9 bytes > 5 bytes",
+        "At least one of the image dimensions exceed max allowed size: 8000 pixels",
+        "Unable to process input image. Please retry or report",
+        "Provided image data is not valid",
+    ],
+)
+def test_an_image_that_cannot_be_read_is_told_from_other_invalid_requests(message: str) -> None:
+    assert saying(400, message).code == "invalid_image"
+    assert saying(400, "`image_url` must be an object").code == "invalid_request"
 
 
 def test_an_exceeded_quota_with_a_retry_delay_is_a_rate_limit() -> None:

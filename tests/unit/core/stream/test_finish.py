@@ -8,7 +8,7 @@ import pytest
 
 from antiphon.core.deltas import Finish, Text
 from antiphon.core.faults.messages import describe
-from antiphon.core.stream.finish import FINISH_REASONS, map_finish_reason
+from antiphon.core.stream.finish import FINISH_REASONS, map_finish_reason, name_incomplete
 from antiphon.core.stream.machine import ResponseMachine
 from tests.support.machines import run
 from tests.support.stream_validator import check
@@ -70,6 +70,8 @@ def test_every_row_has_the_fields_of_its_status(reason: str) -> None:
             for reason in ("MODEL_ARMOR", "CONTINUATION", "other_after_output")
         ),
         *((reason, "completed") for reason in ("FINISH", "FINISHED", "endoftext", "normal")),
+        *((reason, "completed") for reason in ("end", "tool-calls")),
+        *((reason, "incomplete") for reason in ("content-filter", "IMAGE_OTHER", "ESCALATION")),
         *((reason, "incomplete") for reason in ("max_output", "token_limit", "time_limit")),
         ("content_filter: PROHIBITED_CONTENT", "incomplete"),
         ("function_call_filter: MALFORMED_FUNCTION_CALL", "failed"),
@@ -84,6 +86,22 @@ def test_vendors_finish_reasons_are_mapped(reason: str, status: str) -> None:
 def test_a_call_that_the_provider_could_not_parse_is_reported_as_such() -> None:
     outcome = map_finish_reason("function_call_filter: MALFORMED_FUNCTION_CALL")
     assert outcome == FINISH_REASONS["malformed_tool_use"]
+
+
+@table(
+    ("reason", "shown"),
+    [
+        ("max_output_tokens", "max_output_tokens"),
+        ("server_timeout", "server_timeout"),
+        ("a sentence", "max_output_tokens"),
+        ("x" * 65, "max_output_tokens"),
+    ],
+)
+def test_a_response_that_its_provider_calls_incomplete_is_incomplete(
+    reason: str, shown: str
+) -> None:
+    outcome = map_finish_reason(name_incomplete(reason))
+    assert (outcome.status, outcome.incomplete_reason) == ("incomplete", shown)
 
 
 @table("reason", ["sk-secret https://x", "a b", "x" * 65, "<b>", "1", "ß"])

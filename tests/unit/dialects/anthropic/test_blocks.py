@@ -121,6 +121,20 @@ def test_consecutive_thinking_blocks_are_separate_parts() -> None:
     assert reasoning == [Reasoning("a", part=1), Reasoning("b", part=2)]
 
 
+@pytest.mark.parametrize("kind", ["tool_use", "thinking"])
+def test_text_within_another_block_is_text(kind: str) -> None:
+    """SGLang until May 2026: sgl-project/sglang issue 24293."""
+    opened = {"type": kind, "id": "x", "name": "f"}
+    deltas = fed(begin(opened), text("a"), text(""), end())
+    assert [delta for delta in deltas if isinstance(delta, Text)] == [Text("a")]
+    assert not any(isinstance(delta, Extra) for delta in deltas)
+
+
+def test_thinking_within_another_block_is_reasoning() -> None:
+    thought = grow(type="thinking_delta", thinking="a")
+    assert fed(begin(EMPTY), thought, text("b"), end()) == [Reasoning("a"), Text("b")]
+
+
 def test_redacted_thinking_is_complete_when_opened() -> None:
     block = {"type": "redacted_thinking", "data": "d"}
     kept = ReasoningState("anthropic.redacted_thinking", block, "block")
@@ -176,6 +190,12 @@ def test_arguments_in_the_block_start_keep_their_bytes() -> None:
 def test_a_call_without_input_has_an_empty_object(block: Document) -> None:
     deltas = whole({"type": "tool_use", "id": 5, **block})
     assert deltas == [ToolCall(0), ToolCall(0, arguments="{}"), ToolEnd(0)]
+
+
+def test_the_mark_of_another_model_that_continues_is_no_lost_output() -> None:
+    """The beta of fallback models (2026) puts one between the blocks of both models."""
+    block = {"type": "fallback", "from": {"model": "a"}, "to": {"model": "b"}}
+    assert whole(block) == [Extra("fallback", block)]
 
 
 @pytest.mark.parametrize("kind", ["server_tool_use", "mcp_tool_use", "web_search_tool_result"])

@@ -28,6 +28,7 @@ from tests.support.dialect_samples.anthropic import (
     text,
     whole,
 )
+from tests.support.tables import table
 
 
 def test_a_stream_has_a_start_text_usage_and_an_end() -> None:
@@ -132,11 +133,28 @@ def test_a_refusal_has_its_explanation() -> None:
         Extra("stop_details", details),
         Finish("refusal"),
     ]
-    silent = details | {"explanation": None}
-    assert fed(stop("refusal", stop_details=silent)) == [
-        Extra("stop_details", silent),
-        Finish("refusal"),
-    ]
+
+
+@table(
+    ("details", "words"),
+    [
+        (None, "The model refused to respond."),
+        ({"type": "refusal", "category": None}, "The model refused to respond."),
+        ({"category": "bio", "explanation": None}, "The model refused to respond. Category: bio."),
+    ],
+)
+def test_a_refusal_without_an_explanation_is_a_refusal_all_the_same(
+    details: Document | None, words: str
+) -> None:
+    """It would look like a complete answer, and Messages clients would get `end_turn`."""
+    for deltas in (
+        fed(stop("refusal", stop_details=details)),
+        whole(stop_reason="refusal", stop_details=details),
+    ):
+        assert [delta for delta in deltas if not isinstance(delta, Extra)] == [
+            Refusal(words),
+            Finish("refusal"),
+        ]
 
 
 def test_the_container_is_an_extra() -> None:

@@ -15,6 +15,7 @@ from antiphon.core.deltas import (
     Finish,
     Reasoning,
     ReasoningState,
+    Refusal,
     ServiceTier,
     Start,
     Text,
@@ -134,6 +135,11 @@ def test_additional_response_fields_are_an_extra() -> None:
 
 def test_a_stop_without_a_reason_is_a_finish() -> None:
     assert read(("messageStop", {"stopReason": None})) == [Finish(None)]
+
+
+def test_a_refusal_without_words_is_a_refusal() -> None:
+    words = Refusal("The model refused to respond.")
+    assert read(("messageStop", {"stopReason": "refusal"})) == [words, Finish("refusal")]
 
 
 @table(

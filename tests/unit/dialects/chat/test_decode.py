@@ -43,7 +43,32 @@ def call(arguments: Any = None, **more: Any) -> dict[str, Any]:
     return {"function": {"name": "f", "arguments": arguments}} | more
 
 
+def test_an_error_that_stops_a_stream_of_groq_is_a_failure() -> None:
+    """`x_groq.error` in https://github.com/groq/groq-python: why a stream was stopped early."""
+    stopped = {"choices": [], "x_groq": {"id": "req_1", "error": "The engine is overloaded"}}
+    [delta] = feed(stopped)
+    assert isinstance(delta, Failure)
+    assert delta.fault.type == "provider_overloaded"
+    assert feed({"choices": [], "x_groq": {"id": "req_1", "error": None}}) == []
+
+
 # What a delta says
+
+
+@pytest.mark.parametrize("index", [{"index": 0}, {}])
+def test_the_word_null_is_no_id_of_a_call(index: dict[str, int]) -> None:
+    """Mistral names the rest of a call so: zed-industries/zed pull request 53605 (April 2026), and
+    langchain-ai/langchainjs 11505."""
+    begun = {"id": "a", "function": {"name": "f", "arguments": ""}, **index}
+    rest = {"id": "null", "function": {"name": "", "arguments": "{}"}, **index}
+    chunks = ({"choices": [{"delta": {"tool_calls": [piece]}}]} for piece in (begun, rest))
+    assert feed(*chunks) == [ToolCall(0, "a", "f"), ToolCall(0, arguments="{}")]
+
+
+def test_calls_with_the_word_null_as_their_id_stay_apart() -> None:
+    """As Mistral sent them in 2024: mistralai/client-js issue 69."""
+    calls = [{"id": "null", "function": {"name": name, "arguments": "{}"}} for name in "fg"]
+    assert says(tool_calls=calls) == [ToolCall(0, None, "f", "{}"), ToolCall(1, None, "g", "{}")]
 
 
 def test_content_that_is_marked_as_a_thought_is_reasoning() -> None:

@@ -112,6 +112,18 @@ def test_a_whole_answer_may_come_as_one_delta() -> None:
     assert decode(json.dumps(body).encode())[1:] == [Usage(), Text("a"), Finish("stop")]
 
 
+def test_calls_that_are_spread_over_choices_without_an_index_stay_apart() -> None:
+    """Copilot gives each block of Claude a choice of its own: karthink/gptel pull request 1284."""
+    messages = [{"content": "a"}, *({"tool_calls": [call("{}", id=id)]} for id in "xy")]
+    choices = [{"message": each, "finish_reason": "tool_calls"} for each in messages]
+    _, *deltas = decode(json.dumps({"model": "m", "choices": choices}).encode())
+    assert [delta for delta in deltas if delta != Finish("tool_calls")] == [
+        Text("a"),
+        ToolCall(0, "x", "f", "{}"),
+        ToolCall(1, "y", "f", "{}"),
+    ]
+
+
 UNREADABLE = [b"", b"<html>", b"\xff", b"[]", b"[" * 100_000, b'{"choices":1}']
 
 

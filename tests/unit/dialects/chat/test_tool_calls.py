@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec import structs
 
 from antiphon.core.deltas import ToolCall
 from antiphon.dialects.chat.tool_calls import CallFragment, CallTracker
@@ -148,3 +149,26 @@ def test_a_fragment_is_assigned_to_its_call(
 def test_a_fragment_becomes_a_delta_with_all_its_members() -> None:
     fragment = CallFragment(5, "a", "f", "{}", "custom")
     assert CallTracker().feed(fragment) == ToolCall(0, "a", "f", "{}", "custom")
+
+
+@pytest.mark.parametrize(
+    "head", [CallFragment(0, "a", "f", "{"), CallFragment(None, "a", "f", "{")]
+)
+def test_complete_arguments_that_are_sent_again_are_dropped(head: CallFragment) -> None:
+    """anomalyco/opencode pull request 17339 (GLM), decolua/9router 2869 (MiMo, July 2026)."""
+    tracker = CallTracker()
+    rest = structs.replace(head, call_id=None, name=None)
+    pieces = [head, structs.replace(rest, arguments='"x":1}')]
+    again = [structs.replace(rest, arguments='{"x":1}'), structs.replace(head, arguments='{"x":1}')]
+    assert [tracker.feed(piece).arguments for piece in (*pieces, *again)] == ["{", '"x":1}', "", ""]
+    assert tracker.continue_call(0, '{"x":1}') in (None, ToolCall(0))
+
+
+def test_only_complete_arguments_of_the_same_call_are_taken_for_a_repetition() -> None:
+    tracker = CallTracker()
+    assert tracker.feed(CallFragment(0, "a", "f", '{"ab')).arguments == '{"ab'
+    assert tracker.feed(CallFragment(0, None, None, '{"ab')).arguments == '{"ab'
+    assert tracker.feed(CallFragment(1, "b", "f", "{}")).arguments == "{}"
+    assert tracker.feed(CallFragment(2, "c", "f", "{}")).arguments == "{}"
+    word = CallFragment(3, "d", "f", "[]", "custom")
+    assert [tracker.feed(piece).arguments for piece in (word, word)] == ["[]", "[]"]

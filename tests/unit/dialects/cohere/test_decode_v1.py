@@ -20,6 +20,7 @@ from antiphon.core.deltas import (
     Usage,
 )
 from antiphon.dialects.cohere.decode import CohereDecoder, decode
+from antiphon.dialects.content_blocks import url_citation
 from antiphon.framing.sse import Frame
 
 META = {"tokens": {"input_tokens": 3, "output_tokens": 4}}
@@ -106,9 +107,43 @@ def test_text_beside_calls_in_a_whole_response_is_the_plan() -> None:
         Reasoning("I will."),
         ReasoningState("cohere.tool_plan", "I will.", "block"),
         *CALLED,
-        Extra("citations", [1]),
-        Finish(None),
+        Extra("citation", 1),
+        Finish("COMPLETE"),
     ]
+
+
+def test_a_whole_response_of_2024_has_no_finish_reason_and_is_complete() -> None:
+    """As in a cassette of traceloop/openllmetry of 12 February 2024 (`test_cohere_chat.yaml`)."""
+    body = {"generation_id": "g", "text": "Well.", "token_count": {"total_tokens": 7}}
+    assert decode(json.dumps(body).encode())[1:] == [Text("Well."), Finish("COMPLETE")]
+
+
+SEARCHED: dict[str, list[Any]] = {
+    "documents": [
+        {"id": "web_0", "title": "Rain", "url": "https://a.example"},
+        {"id": "own_0", "snippet": "It rains."},
+        7,
+    ],
+    "citations": [
+        {"start": 0, "end": 4, "text": "Well", "document_ids": ["web_0", "own_0", "lost"]},
+        {"start": 4, "end": 5, "text": ".", "document_ids": ["own_0"]},
+        {"start": 4, "end": 5, "text": "."},
+    ],
+}
+CITED = [
+    url_citation("https://a.example", "Rain", 0, 4),
+    *(Extra("citation", citation) for citation in SEARCHED["citations"][1:]),
+]
+
+
+def test_citations_of_found_pages_are_annotations() -> None:
+    body = {"generation_id": "g", "text": "Well.", **SEARCHED}
+    assert decode(json.dumps(body).encode())[2:-1] == CITED
+    streamed = feed(
+        event("text-generation", text="Well."),
+        event("stream-end", finish_reason="COMPLETE", response=SEARCHED),
+    )
+    assert streamed == [Text("Well."), *CITED, Finish("COMPLETE")]
 
 
 def test_unreadable_events_are_failures_or_extras() -> None:

@@ -60,14 +60,16 @@ def test_a_missing_signature_is_rejected_reasoning() -> None:
 
 
 def test_finish_reason_other_without_output_is_a_server_error() -> None:
-    for parts in ([], [text("hm", thought=True)]):
-        found = fault(decode_parts(*parts, finishReason="OTHER", finishMessage="It failed."))
-        assert (found.code, found.retryable) == ("server_error", True)
+    for reason in ("OTHER", "NO_IMAGE"):
+        for parts in ([], [text("hm", thought=True)]):
+            found = fault(decode_parts(*parts, finishReason=reason, finishMessage="It failed."))
+            assert (found.code, found.retryable) == ("server_error", True)
 
 
 def test_finish_reason_other_after_output_makes_the_response_incomplete() -> None:
     assert decode_parts(text("a"), finishReason="OTHER")[1:] == [Finish("other_after_output")]
     assert decode_parts(call(), finishReason="OTHER")[2:] == [Finish("other_after_output")]
+    assert decode_parts(text("a"), finishReason="NO_IMAGE")[1:] == [Finish("other_after_output")]
     assert feed(chunk(text("a")), chunk(finishReason=5))[1:] == [Finish("other_after_output")]
 
 

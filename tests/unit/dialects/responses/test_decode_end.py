@@ -33,6 +33,7 @@ from tests.support.tables import table
         (ended("incomplete", incomplete_details=None), "max_output_tokens"),
         (ended("incomplete", incomplete_details={"reason": "content_filter"}), "content_filter"),
         (ended("incomplete", incomplete_details={"reason": "steered"}), "steered"),
+        (ended("incomplete", incomplete_details={"reason": "new"}), "incomplete: new"),
     ],
 )
 def test_a_terminal_event_gives_the_finish_reason(last: Document, reason: str) -> None:
@@ -69,8 +70,9 @@ def failure(*events: Document | bytes) -> Failure:
         {"error": {"code": "rate_limit_exceeded", "message": "Slow down."}},
         ended("failed", error={"code": "rate_limit_exceeded", "message": "Slow down."}),
         event("failed", error={"code": "rate_limit_exceeded", "message": "Slow down."}),
+        event("error", error={"code": "rate_limit_exceeded", "message": "Slow down."}),
     ],
-    ids=["flat", "nested", "without a type", "failed", "failed without a response"],
+    ids=["flat", "nested", "without a type", "failed", "failed without a response", "OpenRouter"],
 )
 def test_an_error_is_classified_in_every_shape(last: Document) -> None:
     fault = failure(text("a"), last).fault
