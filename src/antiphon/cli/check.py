@@ -301,7 +301,7 @@ def describe_owners(config: Config) -> str:
         return "separate for each client key"
     days = -(-config.capsule.ttl_s // _DAY_S)
     return (
-        f"separate for each client key{_describe_turns(found)}; reasoning state of this version can"
+        f"separate for each client key{_describe_turns(found)}; reasoning state of that version can"
         f" be used by every key for {days} days"
     )
 

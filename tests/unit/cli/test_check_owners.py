@@ -65,7 +65,7 @@ def test_responses_without_an_owner_are_counted_until_they_expire(
     day = time.strftime("%Y-%m-%d", time.gmtime(now + 10 * TOMORROW))
     assert (
         "; 2 responses have no owner (stored by an earlier version) and can be continued by every"
-        f" key until {day}; reasoning state of this version can be used by every key for 90 days"
+        f" key until {day}; reasoning state of that version can be used by every key for 90 days"
     ) in owners(capsys)
 
 
