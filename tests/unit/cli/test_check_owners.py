@@ -94,6 +94,15 @@ def test_a_directory_in_which_the_capsule_key_cannot_be_created_fails_the_check(
     assert "the capsule key cannot be saved (Not a directory)" in capsys.readouterr().err
 
 
+def test_a_data_directory_that_the_system_refuses_to_look_at_fails_the_check(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As one below a directory of another user is, when it is not entered by root."""
+    monkeypatch.setenv("XDG_DATA_HOME", str(home / ("x" * 300)))
+    assert main(["check"]) == 1
+    assert "the capsule key cannot be saved (File name too long)" in capsys.readouterr().err
+
+
 def test_a_damaged_store_fails_the_check(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data.mkdir(parents=True)
     (data / "turns.db").write_bytes(b"no database at all, " * 100)
