@@ -82,10 +82,11 @@ def test_the_numbers_of_a_message_that_comes_whole_in_its_start_stay_as_they_are
     assert ToolCall(0, arguments='{"n":1E5,"pi":3.14159265358979323846}') in fed(start)
 
 
-@pytest.mark.parametrize("content", [None, "text", {}, [None, 1, "a"]])
-def test_a_start_with_content_that_is_no_blocks_has_no_output(content: object) -> None:
-    found = fed({"type": "message_start", "message": {"content": content}})
-    assert not any(isinstance(each, Text | ToolCall) for each in found)
+def test_a_start_with_content_that_is_no_blocks_has_no_output() -> None:
+    contents: list[object] = [None, "text", {}, [None, 1, "a"]]
+    for content in contents:
+        found = fed({"type": "message_start", "message": {"content": content}})
+        assert not any(isinstance(each, Text | ToolCall) for each in found)
 
 
 def test_a_done_marker_ends_the_stream() -> None:
