@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
+from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
 import pytest
@@ -159,6 +160,13 @@ def test_a_port_in_use_is_an_error_of_one_line(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (1, b"")
     [line] = done.stderr.decode().splitlines()
     assert line.startswith(f"antiphon: port {port} on 127.0.0.1 is in use by another program:")
+
+
+def test_a_gateway_that_runs_already_is_named(tmp_path: Path) -> None:
+    with serving(tmp_path) as url:
+        done = run(tmp_path, "serve", "--port", str(urlsplit(url).port))
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert f"antiphon: a gateway runs already at {url}: use it, stop it" in done.stderr.decode()
 
 
 @pytest.mark.parametrize(

@@ -176,6 +176,29 @@ async def test_the_outcome_of_a_check_does_not_replace_that_of_a_later_reload(
         await expect(page.locator(".banner")).to_contain_text("Reloaded")
 
 
+async def test_settings_that_were_read_before_a_reload_do_not_replace_later_ones(
+    tabs: BrowserTabs, tmp_path: Path
+) -> None:
+    path = tmp_path / "antiphon.toml"
+    config, before = await open_file(path), LateReply()
+    text = await asyncio.to_thread(path.read_text)
+    async with (
+        running(
+            config, load=lambda: load_config(path, {}), environment=own_files(tmp_path)
+        ) as gateway,
+        tabs.open(gateway, link_with_token(gateway, "configuration")) as page,
+    ):
+        await page.route("**/ui/api/config", before)
+        reload = page.get_by_role("button", name="Reload the file")
+        await reload.click()
+        await before.answered.wait()
+        await asyncio.to_thread(path.write_text, f'{text}[models]\nnewest = "echo/echo"\n')
+        await reload.click()
+        await expect(page.get_by_role("table", name="models")).to_contain_text("newest")
+        await before.deliver(page)
+        await expect(page.get_by_role("table", name="models")).to_contain_text("newest")
+
+
 async def test_the_view_that_is_being_left_does_not_change_the_next_address(
     tabs: BrowserTabs, tmp_path: Path
 ) -> None:

@@ -185,6 +185,18 @@ async def test_what_is_typed_stays_when_the_list_is_loaded_again(
         assert page.url.endswith("/ui/requests")
 
 
+async def test_the_search_works_below_an_address_with_a_slash_at_its_end(
+    tabs: BrowserTabs, gateway: Running
+) -> None:
+    missing = ("Failed to load resource",)  # the status of such an address is 404
+    async with tabs.open(gateway, "requests/", allowed=missing) as page:
+        search = page.get_by_label("search")
+        await search.fill("client:alice")
+        await search.press("Enter")
+        await expect(page.locator(f"{ROWS} .client", has_text="build-server")).to_have_count(0)
+        assert page.url.endswith("/ui/requests?q=client%3Aalice")
+
+
 async def test_what_is_typed_does_not_keep_the_list_from_being_left(
     tabs: BrowserTabs, gateway: Running
 ) -> None:

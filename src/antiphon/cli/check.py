@@ -36,7 +36,7 @@ from antiphon.config import Config, data_directory, inspect_config, suggest
 from antiphon.engine.routing import list_targets
 from antiphon.errors import AntiphonError
 from antiphon.providers.registry import Provider
-from antiphon.server.capsule_key import FILE_NAME, check_place, read_key
+from antiphon.server.capsule_key import FILE_NAME, check_key
 from antiphon.server.config_problems import find_config_problems
 from antiphon.stages.printable import printable
 from antiphon.store.admin.sqlite_admin import TurnsWithoutOwner, count_turns_without_owner
@@ -285,10 +285,8 @@ def _format_result(result: ProbeResult) -> Text:
 
 def check_files(config: Config, environment: Mapping[str, str]) -> None:
     """Raise what `antiphon serve` would raise about its files, without creating any."""
-    key = data_directory(environment) / FILE_NAME
     if not config.capsule.keys:
-        check_file = read_key if key.exists() else check_place
-        check_file(key)
+        check_key(data_directory(environment) / FILE_NAME)
     _count_without_owner(config, 0)
 
 
@@ -301,7 +299,7 @@ def describe_owners(config: Config) -> str:
         return "separate for each client key"
     days = -(-config.capsule.ttl_s // _DAY_S)
     return (
-        f"separate for each client key{_describe_turns(found)}; reasoning state of this version can"
+        f"separate for each client key{_describe_turns(found)}; reasoning state of that version can"
         f" be used by every key for {days} days"
     )
 

@@ -19,6 +19,7 @@ from msgspec import Struct
 
 from antiphon.config import AttemptConfig
 from antiphon.core.faults.fault import FaultType, ProviderFault, Scope, cooldown_s
+from antiphon.core.faults.kinds import FaultKind
 from antiphon.providers.registry import Provider
 
 NO_KEY = ""  # for providers without authentication
@@ -225,6 +226,11 @@ class ProviderHealth:
         return "every API key is cooling down or was rejected"
 
 
+def _concerns_model(fault: ProviderFault) -> bool:
+    """Whether a key that must rest after a fault may serve other models."""
+    return fault.type is FaultType.permission or fault.code == FaultKind.MODEL_QUOTA
+
+
 class KeyLease:
     """A key in use and, at a half-open circuit, the trial request; released exactly once."""
 
@@ -257,7 +263,7 @@ class KeyLease:
         health.record_fault(fault)
         seconds = cooldown_s(fault) or 0.0
         if fault.scope is Scope.key:
-            barred = model if fault.type is FaultType.permission else _ALL_MODELS
+            barred = model if _concerns_model(fault) else _ALL_MODELS
             health.keyring.cool_down(self._key, seconds, model=barred)
             health.learn("key", seconds, self._key, barred)
         elif fault.scope is Scope.model and has_other_targets:

@@ -238,8 +238,9 @@ def inspect_routes(
     discovers = config.providers_from_environment
     problems: list[ConfigError] = []
     if default and default not in providers:
-        missing = _explain_missing_provider(default, providers, discovers=discovers)
-        problem = missing or f"there is no provider {default!r}; {suggest(default, providers)}"
+        problem = f"there is no provider {default!r}; {suggest(default, providers)}"
+        if default in known_specs():
+            problem = _explain_missing_provider(default, providers, discovers=discovers) or problem
         problems.append(config.error_at(("default_provider",), problem))
         default = ""
     router = Router(

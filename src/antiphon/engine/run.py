@@ -293,6 +293,8 @@ class Run:
         log = self._output.log
         read_round = partial(self._read_round, whole=whole)
         self.state = State.OPENING
+        if attempts.stopped is not None:  # there is no attempt to report
+            raise self._output.opening_failed(attempts.stopped)
         while True:
             began = self._services.runtime.monotonic()
             timeouts = attempts.chosen.target.provider.timeouts

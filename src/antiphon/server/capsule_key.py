@@ -51,13 +51,18 @@ def read_or_create_key(path: Path, new_bytes: Callable[[int], bytes]) -> str:
     return read_key(path)
 
 
-def check_place(path: Path) -> None:
-    """Raise `ConfigError` if a missing file could not be created, without creating anything."""
-    there = next(each for each in path.parents if each.exists())
-    if not there.is_dir():
-        raise _refuse_place(path, os.strerror(errno.ENOTDIR))
-    if not os.access(there, os.W_OK | os.X_OK):
-        raise _refuse_place(path, os.strerror(errno.EACCES))
+def check_key(path: Path) -> None:
+    """Raise the `ConfigError` of `read_or_create_key`, without creating anything."""
+    try:
+        there = next(each for each in (path, *path.parents) if each.exists())
+        if there != path and not there.is_dir():
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+        if there != path and not os.access(there, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    except OSError as error:
+        raise _refuse_place(path, error.strerror) from error
+    if there == path:
+        read_key(path)
 
 
 def _refuse_place(path: Path, reason: str | None) -> ConfigError:

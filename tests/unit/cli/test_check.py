@@ -137,6 +137,17 @@ def test_live_reports_success_or_fault_of_each_provider(
     assert not (home / ".local").exists()
 
 
+def test_on_a_terminal_it_is_said_if_there_is_no_provider(
+    home: Path, screen: Screen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert screen.run("check") == 0
+    assert "! no provider: only the built-in echo model, a test." in screen.plain
+    monkeypatch.setenv("DEEPSEEK_API_KEY", "sk-mine")
+    already = len(screen.plain)
+    assert screen.run("check") == 0
+    assert "no provider:" not in screen.plain[already:]
+
+
 def test_live_results_are_a_table_on_a_terminal(home: Path, dead_url: str, screen: Screen) -> None:
     write(home, dead_url)
     assert screen.run("check", "--live") == 1

@@ -65,7 +65,7 @@ def test_responses_without_an_owner_are_counted_until_they_expire(
     day = time.strftime("%Y-%m-%d", time.gmtime(now + 10 * TOMORROW))
     assert (
         "; 2 responses have no owner (stored by an earlier version) and can be continued by every"
-        f" key until {day}; reasoning state of this version can be used by every key for 90 days"
+        f" key until {day}; reasoning state of that version can be used by every key for 90 days"
     ) in owners(capsys)
 
 
@@ -92,6 +92,15 @@ def test_a_directory_in_which_the_capsule_key_cannot_be_created_fails_the_check(
     data.touch()
     assert main(["check"]) == 1
     assert "the capsule key cannot be saved (Not a directory)" in capsys.readouterr().err
+
+
+def test_a_data_directory_that_the_system_refuses_to_look_at_fails_the_check(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As one below a directory of another user is, when it is not entered by root."""
+    monkeypatch.setenv("XDG_DATA_HOME", str(home / ("x" * 300)))
+    assert main(["check"]) == 1
+    assert "the capsule key cannot be saved (File name too long)" in capsys.readouterr().err
 
 
 def test_a_damaged_store_fails_the_check(data: Path, capsys: pytest.CaptureFixture[str]) -> None:

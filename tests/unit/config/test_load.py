@@ -266,6 +266,10 @@ def test_invalid_toml_is_rejected_with_its_line(text: str, place: str) -> None:
             "1: default_provider: the provider zhipu has no API key: set ZHIPU_API_KEY and start"
             " again",
         ),
+        (  # a model is no provider, also where the key of its provider is missing
+            "default_provider = 'glm-5'\n[providers.deepseek]",
+            "1: default_provider: there is no provider 'glm-5'; known: deepseek, echo",
+        ),
         (
             "default_provider = 'zhip'\n[providers.deepseek]",
             "1: default_provider: there is no provider 'zhip'; known: deepseek, echo",

@@ -205,6 +205,22 @@ def test_each_fault_is_remembered_for_what_it_concerns() -> None:
     assert health.keyring.active == {"a": 0}
 
 
+def test_a_quota_of_one_model_leaves_the_key_to_other_models() -> None:
+    used_up = (
+        (403, b'{"code":"AllocationQuota.FreeTierOnly","message":"The free tier has ended."}'),
+        (403, b'{"message":"The free tier of the model has been exhausted."}'),
+        (429, b'{"error":{"code":"SetLimitExceeded","message":"The limit that is set."}}'),
+        (429, b'{"error":{"message":"Your account has exhausted its free trial quota."}}'),
+    )
+    for status, body in used_up:
+        clock = Clock()
+        health = ProviderHealth(Keyring(["a"], clock), CircuitBreaker(clock), clock)
+        fault = classify(status, {}, body)
+        leased(health).fail(fault, "m", has_other_targets=False)
+        assert (fault.public_code, health.pick_key("m")) == ("insufficient_quota", None)
+        assert health.pick_key("other") == "a"
+
+
 def test_the_only_target_is_not_marked_as_missing_a_model() -> None:
     clock = Clock()
     health = ProviderHealth(Keyring(["a"], clock), CircuitBreaker(clock), clock)

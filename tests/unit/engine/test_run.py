@@ -443,3 +443,24 @@ async def test_no_context_is_compacted_after_a_run_was_stopped_while_its_client_
             with pytest.raises(UpstreamError) as caught:
                 await (run.open() if stream else run.response())
     assert caught.value.fault.code == shutdown_fault().code
+
+
+@pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
+async def test_no_attempt_is_reported_of_a_run_that_was_stopped_before_its_first(
+    tmp_path: Path, *, stream: bool
+) -> None:
+    log: list[Entry] = []
+
+    async def admit(client: str, request_id: str) -> Mapping[str, str]:
+        engine.active.stop(shutdown_fault())
+        return {}
+
+    config = replaced(settings(tmp_path), store=StoreConfig(url="memory://"))
+    async with open_engine(config, {}, log.append) as engine:
+        body = {"model": "echo/echo", "input": "Hello there", "stream": stream}
+        prepared = await engine.prepare(parse_body(msgspec.json.encode(body)), CALLER)
+        async with Run(engine.services, prepared, admit=admit) as run:
+            with pytest.raises(UpstreamError) as caught:
+                await (run.open() if stream else run.response())
+    assert caught.value.fault.code == shutdown_fault().code
+    assert [each.event for each in log if each.event.startswith("attempt")] == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import jsonschema_rs
@@ -84,6 +85,22 @@ def test_reminders_of_an_agent_are_neither_repeated_nor_a_reason_to_call_a_tool(
     parts = [{"type": "text", "text": text} for text in (reminder, "What is the weather?")]
     messages = [{"role": "user", "content": parts}]
     assert [*calls(deltas(ask(messages=messages, tools=[WEATHER])))] == [TOOL["name"]]
+
+
+@table(
+    "said",
+    [
+        "<system-reminder>" * 20_000,
+        "<system-reminder>a</system-reminder>" * 20_000,
+        "\n" * 100_000 + "<system-reminder>",
+    ],
+    ids=["open", "closed", "blank"],
+)
+def test_reminders_are_looked_for_in_linear_time(said: str) -> None:
+    """The built-in models run in the event loop of the gateway."""
+    began = time.process_time()
+    respond(json.dumps({"messages": [{"role": "user", "content": said}]}).encode())
+    assert time.process_time() - began < 1
 
 
 def test_a_stream_has_a_chunk_per_word_and_one_for_its_end() -> None:

@@ -176,12 +176,19 @@ def warn_without_provider(gateway: RunningGateway, title: str) -> None:
 def warn_before_setup(catalog: Mapping[str, Any], config: Config, model: str, title: str) -> None:
     """Say so if an agent would be set up with the built-in test model, or with a gateway that lacks
     a provider of this shell. `model` is the one that was named."""
-    if missing := _find_missing_provider(catalog, config, model):
+    missing = _find_missing_provider(catalog, config, model)
+    if missing and find_gateway(config) is not None:
         print_error(
             f"the running gateway does not have {missing}. Restart it in this shell, and run this"
             " command again."
         )
-    elif all(entry["owned_by"] == echo.SPEC.name for entry in catalog["data"]):
+    elif missing and not model:
+        print_error(
+            f"no gateway is running, so the models of {missing} are not known, and {title} would"
+            " use the built-in echo model, which only repeats its input. Start the gateway with"
+            " `antiphon serve` and run this command again, or name a model with --model."
+        )
+    elif not missing and all(entry["owned_by"] == echo.SPEC.name for entry in catalog["data"]):
         print_error(
             f"no provider is configured: {title} would use the built-in echo model, which only"
             " repeats its input. Set an API key such as DEEPSEEK_API_KEY, restart the gateway, and"

@@ -27,7 +27,8 @@ from antiphon.store.trace.reader import TraceDetail, TraceFilter, TraceFollower
 from antiphon.store.trace.rows import StreamKind, TraceStream
 
 _POLL_S = 0.5
-_STATUSES = ("completed", "incomplete", "failed", "cancelled", "rejected", "running")
+# `attached`: the request got the response of an earlier one.
+_STATUSES = "completed incomplete failed cancelled rejected running attached".split()
 _MAX_SEARCHED = 1000  # latest requests that an abbreviated id is compared with
 
 _NEEDS = {

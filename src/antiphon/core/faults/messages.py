@@ -77,6 +77,8 @@ _ENGLISH: Mapping[str, str] = {
     "auth": "{provider} rejected the API key. Check the key that is configured for this provider.",
     "billing": "{provider} reports that the account has no credit or quota left. "
     "Top up the account, or use another key.",
+    "billing/model_quota_exhausted": "{provider} reports that the quota of this model is used up. "
+    "Raise it in the account, or choose another model.",
     "permission": "{provider} does not allow this key to make this request. "
     "Check the permissions of the account, or choose another model.",
     "invalid_request": "{provider} rejected the request as invalid. "
@@ -153,6 +155,8 @@ _CHINESE: Mapping[str, str] = {
     "provider_overloaded/bad_gateway": "{provider}的后端服务出错，请重新发送请求或换用其他模型。",
     "auth": "{provider}拒绝了该 API 密钥，请检查为该服务商配置的密钥。",
     "billing": "{provider}报告账户余额或配额已用尽，请充值或换用其他密钥。",
+    "billing/model_quota_exhausted": "{provider}报告该模型的配额已用尽，"
+    "请在账户中提高配额或换用其他模型。",
     "permission": "{provider}不允许该密钥执行此请求，请检查账户权限或换用其他模型。",
     "invalid_request": "{provider}认为该请求无效，具体原因见网关日志。",
     "invalid_request/invalid_image": "{provider}无法读取请求中的图片，请检查其格式、大小和地址。",

@@ -30,8 +30,9 @@ _CAUSE_CODES: Mapping[FaultKind, str] = {
         billing_not_active credit_balance_exhausted credit_balance_too_low arrearage
         exceeded_current_quota_error usage_limit_reached usage_not_included
         prepaid_bill_overdue postpaid_bill_overdue commodity_not_purchased account_overdue_error
-        set_limit_exceeded token_quota_reached allocation_quota.free_tier_only
+        token_quota_reached
         """,
+    FaultKind.MODEL_QUOTA: "set_limit_exceeded allocation_quota.free_tier_only",
     FaultKind.AUTH: """
         invalid_api_key api_key_invalid incorrect_api_key incorrect_api_key_error missing_api_key
         api_key_expired invalid_authentication invalid_authentication_error authorized_error
@@ -281,9 +282,14 @@ PHRASES = (
         r"n.t have any credits|credits are depleted",
         r"can only afford|billing hard limit|spending limit|usage limit for this",
         r"specified API usage limits|overdue balance",
-        r"daily free allocation|free (?:tier|trial)\b[^\n]{0,30}\bexhausted|exhausted its free",
+        r"daily free allocation",
         r"no resource package|please (?:recharge|top up)|in arrears",
         r"余额不足|欠费|请充值|资源包",
+    ),
+    _make_phrase(
+        FaultKind.MODEL_QUOTA,
+        _BAD_OR_FORBIDDEN | {FaultKind.RATE_LIMIT},
+        r"free (?:tier|trial)\b[^\n]{0,30}\bexhausted|exhausted its free",
     ),
     _make_phrase(
         # Gemini uses the same words for its limits per minute, but then it names a delay.

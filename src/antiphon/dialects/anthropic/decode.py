@@ -67,7 +67,7 @@ class _Event(Struct):
     index: Any = None
     content_block: Raw = NULL
     delta: Any = None
-    message: Any = None
+    message: Raw = NULL
     usage: Any = None
     context_management: Any = None
     error: Any = None
@@ -146,15 +146,16 @@ class AnthropicDecoder:
     # Events
 
     def _message_start(self, event: _Event) -> list[Delta]:
-        message = event.message if isinstance(event.message, dict) else {}
+        data = _repaired(bytes(event.message))
+        started = _decode_document(data)
+        message = started if isinstance(started, dict) else {}
         self._message = message
         start = Start(nonempty_string(message.get("model")), nonempty_string(message.get("id")))
         deltas: list[Delta] = [start, *self._usage.feed(message.get("usage"))]
         # A message that goes on in the container of an earlier one may come whole, with its end.
-        content = message.get("content")
-        for index, block in enumerate(content if isinstance(content, list) else ()):
-            deltas += self.open_block(index, Raw(msgspec.json.encode(block)))
-            deltas += self.close_block(index)
+        has_blocks = isinstance(message.get("content"), list)
+        for index, raw in enumerate(_decode_message(data).content or () if has_blocks else ()):
+            deltas += [*self.open_block(index, raw), *self.close_block(index)]
         return deltas
 
     def _block_start(self, event: _Event) -> list[Delta]:

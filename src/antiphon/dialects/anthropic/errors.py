@@ -23,7 +23,7 @@ _FAULTS: Mapping[str, tuple[int, str]] = {
     **dict.fromkeys((_K.MODEL, _K.NOT_FOUND), (404, "not_found_error")),
     _K.CONTEXT_LENGTH: (400, "invalid_request_error"),
     _K.RATE_LIMIT: (429, "rate_limit_error"),
-    _K.BILLING: (402, "billing_error"),
+    **dict.fromkeys((_K.BILLING, _K.MODEL_QUOTA), (402, "billing_error")),
     **dict.fromkeys(
         (_K.OVERLOADED, _K.SHUTDOWN, _K.OUT_OF_FILES, _K.OUT_OF_THREADS),
         (529, "overloaded_error"),

@@ -151,7 +151,7 @@ def _has_stop_reason(choice: Any) -> bool:
 
 
 def _rename_choice(choice: Document) -> Document:
-    said = choice.get("message", {"content": choice.get("text")})
+    said = choice.get("delta") or choice.get("message") or {"content": choice.get("text")}
     return {"index": choice.get("index"), "delta": said, "finish_reason": choice["stop_reason"]}
 
 

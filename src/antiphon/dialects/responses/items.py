@@ -65,6 +65,8 @@ class OutputItem:
         self.is_server_call = False
         self.has_name = False
         self._has_call_id = False
+        self.announced: Document | None = None
+        """The start of a call that may be the server's own, until it is known whose it is."""
         self.annotations = 0
         self.is_started = False
         """It is a raw item, and its start was emitted."""
@@ -83,6 +85,9 @@ class OutputItem:
         """Mark a raw item as started."""
         self.is_started = True
 
+    def announce(self, document: Document) -> None:
+        self.announced = document
+
     def finish(self) -> None:
         """Mark the item as done."""
         self.done = True
@@ -94,6 +99,7 @@ class OutputItem:
         """Take call id and name of a call, each once; return a delta with those that are new.
 
         Some servers change the ids when an item is done."""
+        self.announced = None
         self.is_server_call = nonempty_string(document.get("name")) in server_tools
         if self.is_server_call:
             return None
@@ -237,8 +243,10 @@ class OutputItems:
         item.label(phase_of(document))
         if kind in _CALLS:
             # One that begins as completed may be the server's own (Perplexity's search is): then
-            # it is another item when it is done.
-            if document.get("status") != "completed":
+            # it has no arguments, and is another item when it is done.
+            if document.get("status") == "completed":
+                item.announce(document)
+            else:
                 yield from self._start_call(item, document)
         elif kind and kind not in _CONTENT and not item.is_started:
             item.start()
@@ -261,6 +269,8 @@ class OutputItems:
         self, item: OutputItem, channel: Channel, text: Any, part: Any = 0, logprobs: Any = None
     ) -> Iterator[Delta]:
         """Emit a delta of an item."""
+        if item.announced is not None:
+            yield from self._start_call(item, item.announced)
         if not isinstance(text, str) or not text or item.is_server_call:
             return
         number = part if isinstance(part, int) else 0

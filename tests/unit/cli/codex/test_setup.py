@@ -152,6 +152,17 @@ def test_with_a_provider_setup_warns_of_nothing(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, b"")
 
 
+def test_the_models_of_a_server_of_ones_own_are_known_only_to_a_running_gateway(
+    tmp_path: Path,
+) -> None:
+    provider = '[providers.lab]\nkind = "chat"\nbase_url = "http://127.0.0.1:9/v1"\n'
+    own_settings(tmp_path).write_text(PORT + provider)
+    done = run(tmp_path, "codex", "setup", "--yes", "--model", "lab/m")
+    assert (done.returncode, done.stderr) == (0, b"")
+    done = run(tmp_path, "codex", "setup", "--yes")
+    assert b"no gateway is running, so the models of lab (file) are not known" in done.stderr
+
+
 def test_a_missing_answer_writes_nothing(tmp_path: Path) -> None:
     own_settings(tmp_path).write_text(PORT)
     assert run(tmp_path, "codex", "setup").returncode == 2

@@ -101,6 +101,7 @@ def test_a_list_on_a_terminal_is_a_table(screen: Screen) -> None:
         (["--client", "alice", "--status", "completed"], ["req_aaa111"]),
         (["--provider", "echo"], ["req_ccc333"]),
         (["--status", "running"], ["req_ccc333"]),
+        (["--status", "attached"], []),
         (["--code", "connection_failed"], ["req_aab222"]),
         (["--code", "another"], []),
         (["--since", "2023-11-01", "--until", "2023-12-01", "--failed"], ["req_aab222"]),

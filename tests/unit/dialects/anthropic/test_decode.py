@@ -70,11 +70,24 @@ def test_a_message_may_come_whole_in_its_start() -> None:
         Start(None, None),
         Text("a"),
         ToolCall(0, "c", "f"),
-        ToolCall(0, arguments='{"n":1.0}'),
+        ToolCall(0, arguments='{"n": 1.0}'),
         ToolEnd(0),
         Finish("tool_use"),
     ]
     assert decoder.ended
+
+
+def test_the_numbers_of_a_message_that_comes_whole_in_its_start_stay_as_they_are() -> None:
+    call = b'{"type":"tool_use","id":"c","name":"f","input":{"n":1E5,"pi":3.14159265358979323846}}'
+    start = b'{"type":"message_start","message":{"content":[' + call + b"]}}"
+    assert ToolCall(0, arguments='{"n":1E5,"pi":3.14159265358979323846}') in fed(start)
+
+
+def test_a_start_with_content_that_is_no_blocks_has_no_output() -> None:
+    contents: list[object] = [None, "text", {}, [None, 1, "a"]]
+    for content in contents:
+        found = fed({"type": "message_start", "message": {"content": content}})
+        assert not any(isinstance(each, Text | ToolCall) for each in found)
 
 
 def test_a_done_marker_ends_the_stream() -> None:

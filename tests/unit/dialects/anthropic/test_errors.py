@@ -40,6 +40,7 @@ def of(problem: Problem) -> tuple[int, dict[str, Any], dict[str, str]]:
         (K.CONTEXT_LENGTH, 400, "invalid_request_error"),
         (K.RATE_LIMIT, 429, "rate_limit_error"),
         (K.BILLING, 402, "billing_error"),
+        (K.MODEL_QUOTA, 402, "billing_error"),
         (K.OVERLOADED, 529, "overloaded_error"),
         (K.SHUTDOWN, 529, "overloaded_error"),
         (K.OUT_OF_FILES, 529, "overloaded_error"),

@@ -95,11 +95,12 @@ def test_chat_completions_are_decoded_by_the_chat_dialect() -> None:
     assert found == [Start("m", "i"), Text("a"), Finish("stop"), COST]
 
 
-def test_chunks_of_mistral_models_have_messages_and_stop_reasons() -> None:
+@table("name", ["message", "delta"])
+def test_chunks_may_have_messages_or_deltas_with_stop_reasons(name: str) -> None:
     found = read(
-        {"choices": [{"index": 0, "message": {"content": "a"}, "stop_reason": None}]},
-        {"choices": [{"index": 0, "message": {"content": "b"}, "stop_reason": None}]},
-        {"choices": [{"index": 0, "message": {"content": ""}, "stop_reason": "length"}]} | METRICS,
+        {"choices": [{"index": 0, name: {"content": "a"}, "stop_reason": None}]},
+        {"choices": [{"index": 0, name: {"content": "b"}, "stop_reason": None}]},
+        {"choices": [{"index": 0, name: {"content": ""}, "stop_reason": "length"}]} | METRICS,
     )
     assert found == [Start(), Text("a"), Text("b"), Finish("length"), COST]
 

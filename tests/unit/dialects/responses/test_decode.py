@@ -192,6 +192,17 @@ def test_a_call_that_begins_as_completed_is_started_when_it_is_done() -> None:
     ]
 
 
+def test_a_call_that_begins_as_completed_is_started_by_its_arguments() -> None:
+    """Not every server says again that an item is done."""
+    kind = "function_call_arguments.delta"
+    pieces = (event(kind, item_id="fc_1", output_index=0, delta=piece) for piece in "{}")
+    assert feed(added(0, **CALL, status="completed"), *pieces) == [
+        ToolCall(0, "call_1", "look"),
+        ToolCall(0, arguments="{"),
+        ToolCall(0, arguments="}"),
+    ]
+
+
 # Whole items, emitted once
 
 

@@ -55,7 +55,7 @@ export class SearchForm {
 
   change() {
     const { pathname } = new URL(to("requests"));
-    if (location.pathname !== pathname) return;  // the list is being left: browsers report what was typed then
+    if (location.pathname.replace(/\/$/, "") !== pathname) return;  // the list is being left: browsers report what was typed then
     const chosen = Object.fromEntries([...new FormData(this.root)].filter(([, value]) => value));
     const address = to("requests", { ...chosen, sort: this.filter.sort });
     if (address !== location.href) this.navigate(address);  // Enter is a change and a submission

@@ -19,8 +19,12 @@ export async function show(root, context) {
   } });
   const list = h("div", { class: "stack" });
   const draw = () => fill(list, makeTables(settings, file, all.checked));
+  const beginReading = latestOf();
   const reread = async () => {
-    ({ file, settings } = await get("config", null, context.signal));
+    const isLatest = beginReading();
+    const found = await get("config", null, context.signal);
+    if (!isLatest()) return;
+    ({ file, settings } = found);
     draw();
   };
   fill(root,
