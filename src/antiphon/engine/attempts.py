@@ -437,16 +437,16 @@ class Attempts:
         provider, model = target.name
         assert self._lease is not None
         return AttemptReport(
-            self.chosen.number,
-            provider,
-            model,
-            self._lease.key_name,
-            target.provider.spec.dialect,
-            target.price,
-            status,
-            round((self._services.runtime.monotonic() - began) * 1000),
-            self._trace.elapsed_ms(),
-            self._trace.round,
+            number=self.chosen.number,
+            provider=provider,
+            model=model,
+            key_name=self._lease.key_name,
+            dialect=target.provider.spec.dialect,
+            price=target.price,
+            status=status,
+            latency_ms=round((self._services.runtime.monotonic() - began) * 1000),
+            at_ms=self._trace.elapsed_ms(),
+            round=self._trace.round,
         )
 
     # The next call

@@ -150,11 +150,11 @@ class RunLog:
         finally:
             self._trace.finish(
                 RunEnd(
-                    failure,
-                    diagnostics,
-                    self.finish_reason(translation),
-                    self._attempts.latency_ms,
-                    save_ms,
+                    failure=failure,
+                    diagnostics=diagnostics,
+                    finish_reason=self.finish_reason(translation),
+                    upstream_latency_ms=self._attempts.latency_ms,
+                    save_ms=save_ms,
                     partial_usage=usage,
                 )
             )

@@ -68,7 +68,7 @@ class Tracer:
             self.store.close()
 
 
-class RunEnd(Struct, frozen=True):
+class RunEnd(Struct, frozen=True, kw_only=True):
     """How a run has ended, as far as its trace has not seen it."""
 
     failure: FaultReport | None = None
@@ -364,31 +364,31 @@ class RunTrace:
         progress = self._progress
         served = progress.served_by
         return RunReport(
-            facts["request_id"],
-            self._began_ms,
-            facts["client"],
-            served.provider if served else facts["provider"],
-            served.model if served else facts["provider_model"],
-            status,
-            facts["format"],
-            facts["response_id"],
-            facts["model"],
-            end.finish_reason,
-            end.failure,
-            end.diagnostics,
-            usage,
-            compute_cost(served.price if served else None, usage),
-            self.transformed.event_count,
-            progress.attempts,
-            served,
-            progress.server_calls,
-            progress.rounds,
-            progress.first_output_ms,
-            self.elapsed_ms(),
-            end.upstream_latency_ms,
-            self._load_ms,
-            end.save_ms,
-            self.context,
+            request_id=facts["request_id"],
+            received_at_ms=self._began_ms,
+            client=facts["client"],
+            provider=served.provider if served else facts["provider"],
+            model=served.model if served else facts["provider_model"],
+            status=status,
+            format=facts["format"],
+            response_id=facts["response_id"],
+            requested_model=facts["model"],
+            finish_reason=end.finish_reason,
+            failure=end.failure,
+            diagnostics=end.diagnostics,
+            usage=usage,
+            cost=compute_cost(served.price if served else None, usage),
+            events=self.transformed.event_count,
+            attempts=progress.attempts,
+            served_by=served,
+            server_calls=progress.server_calls,
+            rounds=progress.rounds,
+            first_event_ms=progress.first_output_ms,
+            duration_ms=self.elapsed_ms(),
+            upstream_latency_ms=end.upstream_latency_ms,
+            load_ms=self._load_ms,
+            save_ms=end.save_ms,
+            context=self.context,
         )
 
 
