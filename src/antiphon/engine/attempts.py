@@ -330,7 +330,7 @@ class Attempts:
         self.chosen = NextAttempt(0, prepared.targets[0], NO_KEY)
         """The target that is called now, or next, and its key."""
         self.plan = prepared.first_plan
-        """The plan for this target."""
+        """The plan of the first request for this target; `Attempt.plan` is that of one call."""
         self._lease: KeyLease | None = None
         """Of the key in use; None once the call has output."""
         self.current: Attempt | None = None
@@ -342,7 +342,7 @@ class Attempts:
         self.stopped: ProviderFault | None = None
         """Why the run was ended from outside, once it was."""
         self.latency_ms: float | None = None
-        """Time to the head of the provider's response, of the last call that had a good one."""
+        """Time to the head of the response, of the last call whose status was good."""
 
     # Acquire and release
 
@@ -498,7 +498,7 @@ class Attempts:
         """
         if is_first:
             await self._use_outcome(wanted)
-            await self.pause()
+            await self.pause()  # not at all, but the key may be cooling down since it was taken
             return
         self._trace.begin_round()
         self._encoding.add_round(FinishedRound(wanted.items, wanted.follow_up))

@@ -1,6 +1,6 @@
 """Retry policy: which attempt follows a fault, if any.
 
-1. Retries happen only before the commit point: the client has not received an event yet.
+1. Retries happen only before the first output of a round. After it, a fault is final.
 2. The scope of a fault decides. A fault of a key moves on to another key; a fault of the provider
    is retried there after a pause, then at the next target; a fault of the request or its content
    is final.
@@ -72,6 +72,7 @@ class RetryPolicy:
     _position: int = 0
     """Index of the current target."""
     _number: int = 0
+    """The number of the last attempt that was chosen, over all rounds."""
     _earlier_rounds: int = 0
     """Attempts that belong to earlier rounds."""
     _same_target: int = 0
@@ -115,7 +116,8 @@ class RetryPolicy:
 
         From here on, only targets that understand the response so far remain as fallbacks."""
         self.keep_targets(can_take_over, "it cannot continue a response that another model began")
-        self._earlier_rounds, self._same_target = self._number, 0
+        self._earlier_rounds = self._number
+        self._same_target = 0
         self._tried_keys.clear()
         self._began = self.clock()
         following = NextAttempt(self._number + 1, attempt.target, attempt.key)
@@ -160,7 +162,8 @@ class RetryPolicy:
     def with_usable_key(self, attempt: NextAttempt) -> NextAttempt:
         """Replace the key of an attempt if it is cooling down, because of another request, and
         another key is not."""
-        keyring, model = self.health.of(attempt.target.provider).keyring, attempt.target.model
+        keyring = self.health.of(attempt.target.provider).keyring
+        model = attempt.target.model
         if keyring.is_ready(attempt.key, model):
             return attempt
         key = keyring.pick(self._tried_keys, model=model, session=self.session)

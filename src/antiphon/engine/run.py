@@ -2,8 +2,8 @@
 
 1. A run is inert until it is entered. Entering it takes a key, the circuit breaker's trial and a
    trace row; leaving it releases all of them and closes the upstream, on every path.
-2. Until the first output nothing has been sent to the client: a fault is an `UpstreamError`, and
-   attempts go on. After it, a fault is a `response.failed`.
+2. Until the first output the client has nothing, or the events of `start`: a fault is an
+   `UpstreamError`, and attempts go on. After it, a fault is a `response.failed`.
 3. One network read, one feed, one batch of events: nothing is awaited per delta.
 4. The turn is saved before its terminal event leaves.
 5. A response may take several rounds: the gateway makes calls itself, such as searches, and the
