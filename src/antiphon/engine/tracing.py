@@ -25,6 +25,7 @@ from antiphon.stages.builtin import TraceStage
 from antiphon.stages.trace import ClientFormat, Payloads, PayloadTraceStage
 from antiphon.store.redact import Redactor
 from antiphon.store.trace.rows import (
+    StreamKind,
     TraceAttempt,
     TraceDiagnostic,
     TraceError,
@@ -313,7 +314,7 @@ class RunTrace:
 
     def _record_stream(
         self,
-        kind: Any,
+        kind: StreamKind,
         blob: bytes,
         offsets: Sequence[tuple[int, float]],
         *,
