@@ -162,8 +162,9 @@ class LiveRun:
     def error(self) -> Exception | None:
         """What has broken the run, and not only its response."""
         task = self.task
-        is_over = task is not None and task.done() and not task.cancelled()
-        return task.result() if task is not None and is_over else None
+        if task is None or not task.done() or task.cancelled():
+            return None
+        return task.result()
 
     # The first reader
 

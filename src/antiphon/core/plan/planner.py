@@ -156,9 +156,9 @@ class Planner:
     def plan_all(self, targets: Sequence[_T]) -> PlannedTargets[_T]:
         """Plan the request for each target; raises `InvalidRequest` if the first one cannot serve
         it."""
-        target, *fallbacks = targets
-        first_plan = self.plan(target)
-        served = [target]
+        first, *fallbacks = targets
+        first_plan = self.plan(first)
+        served = [first]
         skipped: list[tuple[_T, str]] = []
         for target in fallbacks:
             try:
@@ -449,7 +449,7 @@ def _not_applicable(
         "max_tool_calls": not tools.native_tools,  # the gateway counts its searches itself
         "truncation": _truncates(request, capabilities),
     }
-    return frozenset(name for name, applies in cases.items() if applies)
+    return frozenset(name for name, is_so in cases.items() if is_so)
 
 
 def _included(
