@@ -102,7 +102,7 @@ class ForegroundTurn:
         if self._is_saving or self._is_deleted:
             return
         prepared = self._prepared
-        turn = prepared.make_turn(prepared.response, prepared.facts()["provider"])
+        turn = prepared.make_turn(prepared.response, prepared.first_plan.provider)
         self._started = self._started_turns.start(turn)
 
     def delete(self) -> bool:
