@@ -102,7 +102,7 @@ class RunLog:
             reason=report.reason,
             words=report.words,
         )
-        self._trace.attempt(attempt)
+        self._trace.add_attempt(attempt)
         if not is_bug(fault):
             facts = {"attempt": attempt.number, "key": attempt.key_name, **report.facts}
             self._emit(Entry("attempt.failed", "warning", {**self.facts, **facts}))
@@ -401,6 +401,7 @@ class RunOutput:
         self.diagnostics = prepared.first_plan.diagnostics
         """Diagnostics of the current plan, then those of the response itself."""
         self._found: list[Diagnostic] = []
+        """Those of the response itself."""
         self.unread: list[Event] = []
         """Events that the reader has not asked for yet."""
 
@@ -467,8 +468,8 @@ class RunOutput:
         self._keep_diagnostics(batch)
         return batch.events
 
-    async def release(self, events: list[Event], translation: Translation) -> list[Event]:
-        """Pass events on. A bug on their way ends the response: a reader always gets an end."""
+    async def pass_on_or_fail(self, events: list[Event], translation: Translation) -> list[Event]:
+        """Pass events on. A bug on their way fails the response: a reader always gets an end."""
         try:
             return await self.pass_on(events, translation)
         except Exception as error:

@@ -184,7 +184,7 @@ class Run:
         self._attempts.close_current()
         self._calls.close()
         events = self._output.take_unread() + self._translation.finish(CANCELLED)
-        return await self._output.release(events, self._translation) if events else []
+        return await self._output.pass_on_or_fail(events, self._translation) if events else []
 
     # A streamed response
 
@@ -214,7 +214,7 @@ class Run:
         output = self._output
         translation = self._translation
         if output.unread:
-            return await output.release(output.take_unread(), translation)
+            return await output.pass_on_or_fail(output.take_unread(), translation)
         events: list[Event] = []
         while not events and not translation.machine.has_ended:
             try:
@@ -227,7 +227,7 @@ class Run:
             except Exception as error:  # a bug is no reason to leave a client without an end
                 return await self.fail(output.log.report_bug(error, translation))
             if events and (output.pipeline.is_staged or type(events[-1]) in TERMINAL_TYPES):
-                events = await output.release(events, translation)
+                events = await output.pass_on_or_fail(events, translation)
             else:
                 output.count_events(events)
         return events
@@ -243,7 +243,7 @@ class Run:
             events.append(
                 failed(translation.machine.snapshot, code=fault.public_code, message=message)
             )
-        return await output.release(events, translation)
+        return await output.pass_on_or_fail(events, translation)
 
     # A whole response
 
@@ -307,7 +307,7 @@ class Run:
                 self._restart(attempts.plan)
                 await self._within(None, "total", attempts.pause)
             else:
-                self._trace.attempt(attempts.make_report(began))
+                self._trace.add_attempt(attempts.make_report(began))
                 attempts.succeed()
                 self.state = State.STREAMING
                 return

@@ -190,7 +190,7 @@ class RunTrace:
         """The number of the round, from 0."""
         return len(self._progress.rounds) - 1
 
-    def attempt(self, attempt: AttemptReport) -> None:
+    def add_attempt(self, attempt: AttemptReport) -> None:
         """Record an attempt that failed, or whose output has begun."""
         if self.context is not None:
             attempt = structs.replace(attempt, span_id=self.context.end_attempt())
