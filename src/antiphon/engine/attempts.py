@@ -411,6 +411,7 @@ class Attempts:
     async def compact_context(self, compact: Compact) -> Diagnostic | None:
         """Compact the context, and continue from the compacted one; return why it was not."""
         outcome = await compact()
+        self._policy.begin_round()
         if isinstance(outcome, Diagnostic):
             return outcome
         self._encoding.use_planner(outcome)
@@ -425,6 +426,7 @@ class Attempts:
         self._encoding.use_planner(planner)
         self.plan = await self._compute(partial(self._encoding.plan, self.chosen.target))
         self._policy.keep_targets(self._encoding.can_serve)
+        self._policy.begin_round()
 
     async def _compute(self, function: Callable[[], _T]) -> _T:
         """Call a function; in the worker thread if the request is large."""
