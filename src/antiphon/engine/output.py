@@ -291,8 +291,6 @@ class TurnWriter:
         """Keep the provider's state for a client that returns nothing but the ids of calls; return
         what has to be reported, if it is lost."""
         request = self._prepared.request
-        if request.state_carrier == "items":
-            return None
         services = self._services
         owner = self._prepared.caller.client
         return await keep_call_states(request, response, services.store, services.sealer, owner)
@@ -335,7 +333,9 @@ async def keep_call_states(
     request: Request, response: Response, store: Store, sealer: Sealer, client: str
 ) -> Diagnostic | None:
     """Keep the state of the calls in a response; return what has to be reported, if it is lost."""
-    states = collect_states(response.output) if request.state_carrier != "items" else {}
+    if request.state_carrier == "items":
+        return None
+    states = collect_states(response.output)
     if request.state_carrier == "call_ids":
         lost = [call for call, state in states.items() if not state.fits_in_id()]
         return _report_lost(len(lost), "it is too long for the id of a call") if lost else None

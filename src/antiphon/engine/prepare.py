@@ -98,7 +98,7 @@ class Preparer:
         plan_all = partial(planner.plan_all, targets)
         planned = await self._services.worker.run(plan_all) if request.is_large else plan_all()
         first_plan = planned.first_plan
-        continues_conversation = request.conversation is not None and items
+        continues_conversation = request.conversation is not None and bool(items)
         response = self._create_response(request, first_plan, response_id, created_at)
         cache_key = request.prompt_cache_key
         session = caller.session or request.conversation or (cache_key and name_session(cache_key))
