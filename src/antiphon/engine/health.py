@@ -321,8 +321,8 @@ class HealthRegistry:
         return self._health.get(name)
 
     def carry_over(self, config: AttemptConfig, unchanged: Iterable[Provider]) -> HealthRegistry:
-        """Make the registry of another configuration, which shares what is known of these
-        providers; circuit breakers with other settings begin anew."""
+        """Make the registry of another configuration, which shares the health of these providers;
+        circuit breakers with other settings begin anew."""
         following = HealthRegistry(config, self._clock, self._on_learn)
         for provider in unchanged:
             health = self.of(provider)

@@ -90,8 +90,8 @@ class McpCalls:
 
 
 class ClosingConnections:
-    """Connections of responses that have ended. A server may take a while to end a session, for
-    which no client waits; what is still being closed when the process ends is awaited then."""
+    """Connections of responses that have ended. A server may take a while to end a session, and no
+    client waits for that; the process does, when it ends."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[None]] = set()

@@ -59,7 +59,7 @@ class EventSource(Protocol):
 
 
 class ReaderState(Enum):
-    """What is known of the first reader."""
+    """Where the first reader is, as far as the run knows."""
 
     PRESENT = auto()
     """It reads, or will."""

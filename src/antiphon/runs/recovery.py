@@ -118,7 +118,7 @@ class StartedTurns:
         """Responses whose end could not be stored, and their owners: they are deleted instead."""
 
     def start(self, turn: Turn) -> ClaimedRun:
-        """Store the beginning soon; return what is needed to end it."""
+        """Store the beginning soon; return the run, which `finish` or `abandon` ends."""
         self._lease.hold_soon(turn.id)
         start = RunStart(holder=self._lease.holder, is_streamed=False)
         self._store.runs.begin_later(turn, start)
