@@ -463,7 +463,7 @@ class RunOutput:
         self.event_count += len(events)
 
     def feed(self, events: list[Event], translation: Translation) -> list[Event]:
-        """Pass events through the stages that are not the last ones."""
+        """Pass events through the stages, none of them the terminal one: nothing is saved."""
         batch = self.pipeline.feed(self._batch(events, translation))
         self._keep_diagnostics(batch)
         return batch.events

@@ -226,7 +226,7 @@ class Run:
                     events = await self._continue(whole=False)
             except Exception as error:  # a bug is no reason to leave a client without an end
                 return await self.fail(output.log.report_bug(error, translation))
-            if events and (output.pipeline.is_staged or type(events[-1]) in TERMINAL_TYPES):
+            if events and (output.pipeline.sees_every_batch or type(events[-1]) in TERMINAL_TYPES):
                 events = await output.pass_on_or_fail(events, translation)
             else:
                 output.count_events(events)
