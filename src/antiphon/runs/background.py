@@ -46,7 +46,7 @@ async def admit(accounting: Accounting, caller: Caller, held: ExitStack) -> Mapp
     return headers
 
 
-def ignore(response_id: str) -> None:
+def _ignore(response_id: str) -> None:
     """Do nothing about a response that was stored."""
 
 
@@ -79,7 +79,7 @@ class BackgroundRuns:
         return self._engine.services.store.runs
 
     async def submit(
-        self, accepted: AcceptedRequest, on_stored: Callable[[str], None] = ignore
+        self, accepted: AcceptedRequest, on_stored: Callable[[str], None] = _ignore
     ) -> Response:
         """Accept a response durably and generate it as soon as there is room; return it queued.
 
