@@ -19,6 +19,7 @@ from antiphon.core.faults.kinds import FaultKind
 from antiphon.core.items import Item, Message, OutputText
 from antiphon.core.plan.next_round import FinishedRound
 from antiphon.core.plan.plan import Outbound, Plan
+from antiphon.core.plan.planner import Planner
 from antiphon.core.translation.next_step import READING, Round
 from antiphon.core.translation.translation import Translation, is_blocked
 from antiphon.engine.encoding import RequestEncoding
@@ -414,19 +415,21 @@ class Attempts:
         self._policy.begin_round()
         if isinstance(outcome, Diagnostic):
             return outcome
-        self._encoding.use_planner(outcome)
-        plan = partial(self._encoding.plan, self.chosen.target)
-        self.plan = await self._compute(plan)
+        await self._plan_again(outcome)
         return None
 
     async def _use_outcome(self, wanted: Round) -> None:
         """Plan the first request again, with the outcome of calls at its end; raises
         `InvalidRequest`."""
-        planner = self._encoding.planner.continue_with(wanted.items, wanted.follow_up.steps)
-        self._encoding.use_planner(planner)
-        self.plan = await self._compute(partial(self._encoding.plan, self.chosen.target))
+        planner = self._encoding.planner
+        await self._plan_again(planner.continue_with(wanted.items, wanted.follow_up.steps))
         self._policy.keep_targets(self._encoding.can_serve)
         self._policy.begin_round()
+
+    async def _plan_again(self, planner: Planner) -> None:
+        """Continue from another context."""
+        self._encoding.use_planner(planner)
+        self.plan = await self._compute(partial(self._encoding.plan, self.chosen.target))
 
     async def _compute(self, function: Callable[[], _T]) -> _T:
         """Call a function; in the worker thread if the request is large."""
