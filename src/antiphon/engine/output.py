@@ -202,7 +202,7 @@ class RunLog:
         if fault is not None:
             report = self._report(fault, translation)
             return msgspec.structs.replace(report, message=self.describe(fault))
-        response = self._trace.transformed.response
+        response = self._trace.outcome.response
         refusal = self._refusal
         if response is None and refusal is not None:
             message = clean_own_text(refusal.message, self._redactor)
@@ -211,7 +211,7 @@ class RunLog:
             return None
         message = clean_own_text(response.error.message, self._redactor)
         return FaultReport(
-            code=self._trace.transformed.failure_code or response.error.code, message=message
+            code=self._trace.outcome.failure_code or response.error.code, message=message
         )
 
     def finish_reason(self, translation: Translation) -> str | None:
@@ -226,7 +226,7 @@ class RunLog:
     def _estimate_usage(self, translation: Translation) -> ResponseUsage | None:
         """Estimate what a response without token counts has used: the provider bills a stream that
         broke, or that its client has left. None if there was no output."""
-        response = self._trace.transformed.response
+        response = self._trace.outcome.response
         usage = None if response is None else response.usage
         if usage is not None and usage.total_tokens:
             return None
@@ -413,7 +413,7 @@ class RunOutput:
         self.pipeline = build_pipeline(
             prepared.first_plan,
             prepared.caller.profile,
-            self._trace.transformed,
+            self._trace.outcome,
             services.emit,
             self.log.describe,
             self._trace.elapsed_ms,

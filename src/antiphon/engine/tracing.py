@@ -152,11 +152,12 @@ class RunTrace:
         """None: the trace keeps none."""
         if tracer.store is not None and tracer.store.keeps_payloads:
             self.payloads = Payloads(self.elapsed_ms)
-            self.transformed: TraceStage = PayloadTraceStage(
+            self.outcome: TraceStage = PayloadTraceStage(
                 self.elapsed_ms, is_streamed=facts["stream"], client=client
             )
+            """The stage that keeps how the response has ended; with payloads, also its events."""
         else:
-            self.transformed = TraceStage()
+            self.outcome = TraceStage()
 
     def start_clock(self) -> None:
         """The run begins now."""
@@ -257,10 +258,13 @@ class RunTrace:
 
     def finish(self, end: RunEnd) -> None:
         """Record the outcome of the run, whatever it is."""
-        response = self.transformed.response
-        usage = end.partial_usage or (None if response is None else response.usage)
+        response = self.outcome.response
         status: str = "cancelled" if end.failure is None else "failed"
-        report = self._report(status if response is None else response.status, usage, end)
+        usage = end.partial_usage
+        if response is not None:
+            status = response.status
+            usage = usage or response.usage
+        report = self._report(status, usage, end)
         self._record_diagnostics(report)
         self._record_streams()
         self._record_end(report)
@@ -299,7 +303,7 @@ class RunTrace:
 
     def _record_streams(self) -> None:
         payloads = self.payloads
-        if payloads is None or not isinstance(self.transformed, PayloadTraceStage):
+        if payloads is None or not isinstance(self.outcome, PayloadTraceStage):
             return
         if self._progress.attempts and self._progress.attempts[-1].fault_type is not None:
             self.rewind()
@@ -309,8 +313,8 @@ class RunTrace:
             self._record_stream("raw", *recorded, attempt=number)
         raw = payloads.raw
         self._record_stream("raw", raw.blob, raw.offsets, rounds=raw.kept)
-        self._record_stream("transformed", *self.transformed.encode())
-        self._record_stream("client", *self.transformed.render())
+        self._record_stream("transformed", *self.outcome.encode())
+        self._record_stream("client", *self.outcome.render())
 
     def _record_stream(
         self,
@@ -379,7 +383,7 @@ class RunTrace:
             diagnostics=end.diagnostics,
             usage=usage,
             cost=compute_cost(served.price if served else None, usage),
-            events=self.transformed.event_count,
+            events=self.outcome.event_count,
             attempts=progress.attempts,
             served_by=served,
             server_calls=progress.server_calls,

@@ -97,7 +97,7 @@ def finish_answer(trace: RunTrace) -> None:
     events = [*subject.start(), *subject.feed(Text("Well"))]
     events += subject.feed(Usage(input_tokens=7, cached_tokens=2, output_tokens=3))
     events += subject.finish("stop")
-    Pipeline([trace.transformed]).feed(Batch(events, event_count=len(events)))
+    Pipeline([trace.outcome]).feed(Batch(events, event_count=len(events)))
 
 
 def test_the_request_is_recorded_first(tmp_path: Path) -> None:
