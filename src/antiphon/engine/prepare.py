@@ -187,7 +187,7 @@ class Preparer:
             history=history.items,
             is_cut=history.is_cut,
             unseal=partial(services.sealer.open, caller.client),
-            descriptions=NO_DESCRIPTIONS if not describe else await describe(items, targets[0]),
+            descriptions=await describe(items, targets[0]) if describe else NO_DESCRIPTIONS,
             file_texts=await self._read_files(items, targets),
             hosted_tools=HostedToolPolicy(
                 services.compatibility.hosted_tools,

@@ -218,11 +218,12 @@ def _decide(
         items, steps = _read_history(request, items, inputs, target, capabilities, notes)
     else:
         steps = plain
-    # No item changes a setting if all of them are messages, and no tool may be called.
+    # No item changes a setting if all of them are messages and no tool may be called: then other
+    # requests that ask for the same have the same settings.
     may_call = bool(request.tools) or request.tool_choice != "auto"
-    is_plain = not may_call and (plain is not None or has_only_messages(items))
+    shares_settings = not may_call and (plain is not None or has_only_messages(items))
     tools = DeclaredTools(steps=steps)
-    if not is_plain:
+    if not shares_settings:
         policy = inputs.hosted_tools
         tools, steps = _declare_tools(request, items, steps, capabilities, policy, notes)
     instructions = request.instructions
@@ -231,7 +232,7 @@ def _decide(
     if tools.instruction is not None:
         instructions = "\n\n".join(filter(None, (instructions, tools.instruction)))
     decide = partial(_decide_settings, request, items, steps, tools, target, capabilities)
-    if is_plain and capabilities is target.capabilities:
+    if shares_settings and capabilities is target.capabilities:
         settings = kept.find(request, target.name, capabilities, decide)
     else:
         settings = decide()
