@@ -1,6 +1,6 @@
 """CPU of a streamed background response, next to the same response in the foreground.
 
-Both are answered by echo inside of this process, without sockets, and stored in SQLite, in
+Both are answered by echo inside this process, without sockets, and stored in SQLite, in
 alternating rounds of one run. The CPU time of all threads counts; the median is shown.
 
     python bench/background.py            print the table

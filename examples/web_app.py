@@ -1,4 +1,4 @@
-"""The API inside of a FastAPI application, next to an endpoint of its own.
+"""The API inside a FastAPI application, next to an endpoint of its own.
 
 uvicorn examples.web_app:application
 """

@@ -1,6 +1,7 @@
 """Every item that a Responses server makes itself, with its progress, reaches the client unchanged.
 
-Types that nobody knows yet are among them: an unknown item or event is passed on like a known one.
+Types that the gateway does not know are among them: an unknown item or event is passed on like a
+known one.
 """
 
 from __future__ import annotations

@@ -397,7 +397,7 @@ async def test_a_cut_summary_leaves_the_context_as_it_is(tmp_path: Path) -> None
     assert "x" * 8000 in server.requests[-1].raw.decode()
 
 
-# Compaction inside of a run
+# Compaction within a run
 
 
 @every_dialect

@@ -75,7 +75,7 @@ SOURCE = Path(antiphon.__file__).parent
 
 @contextmanager
 def functions_called() -> Iterator[set[str]]:
-    """The functions of the gateway that run meanwhile, each with its file."""
+    """The functions of the gateway that run within the block, each with its file."""
     called: set[str] = set()
 
     def note(frame: FrameType, event: str, _: Any) -> None:

@@ -432,7 +432,7 @@ def _virtual_pool_clock(loop: VirtualLoop) -> Iterator[None]:
 
 @contextmanager
 def simulated(seed: int, *, use_corpus: bool = False) -> Iterator[World]:
-    """Run the world of a seed; it can be read inside of the block."""
+    """Run the world of a seed; it can be read within the block."""
     directory = Path(tempfile.mkdtemp(prefix="antiphon-world-", dir=memory_directory()))
     try:
         world = World(make_plan(seed), directory, use_corpus=use_corpus)

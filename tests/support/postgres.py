@@ -123,7 +123,7 @@ class PostgresServer:
         command = [str(self._programs / program), *arguments]
         if os.geteuid() == 0:
             command = ["runuser", "-u", _USER, "--", *command]
-        # In a session of its own: Ctrl-C is for whoever has started it.
+        # In a session of its own: Ctrl-C is for the program that has started it.
         subprocess.run(
             command, check=True, cwd="/", stdout=subprocess.DEVNULL, start_new_session=True
         )

@@ -43,7 +43,7 @@ class RedisServer:
         self._process = subprocess.Popen(
             [self._program, "--port", str(self.port), *options, "--dir", str(self._directory)],
             stdout=subprocess.DEVNULL,
-            start_new_session=True,  # Ctrl-C is for whoever has started it
+            start_new_session=True,  # Ctrl-C is for the program that has started it
         )
 
     async def _answers(self) -> bool:

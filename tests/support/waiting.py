@@ -13,7 +13,7 @@ _PAUSE_S = 0.001
 
 
 async def let_others_read() -> None:
-    """Let whoever runs in the same loop read what was written to a socket."""
+    """Let other tasks of the loop read what was written to a socket."""
     for _ in range(20):
         await asyncio.sleep(0)
 

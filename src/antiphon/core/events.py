@@ -222,7 +222,8 @@ class SearchCompleted(
 
 
 class HostedToolEvent(Struct, frozen=True):
-    """Progress of a tool that the provider runs, passed on under the provider's own `type`.
+    """An event with its `type` in a field: progress of a tool that the provider runs, passed on
+    under the provider's own type; any event that is read from a store; and a delta with padding.
 
     `fields` are those of the event but `type` and `sequence_number`.
     """

@@ -130,7 +130,8 @@ class MessageWriter(ABC):
             elif isinstance(step, ToolCallStep):
                 calls.append(self._call(step))
             else:
-                assert isinstance(step, MessageStep)  # the client's steps are a group of their own
+                # The steps of the client are a group of their own.
+                assert isinstance(step, MessageStep)
                 content += self._text_blocks(join_text(step.parts, ""))
         while content and not calls and self.is_reasoning(content[-1]):
             content.pop()
@@ -150,9 +151,8 @@ class MessageWriter(ABC):
                 call_id = self._ids.find(step.call_id)
                 content.append(self.result(call_id, result, is_error=bool(step.is_error)))
             else:
-                assert isinstance(
-                    step, MessageStep
-                )  # the assistant's steps are a group of their own
+                # The steps of the assistant are a group of their own.
+                assert isinstance(step, MessageStep)
                 user = step.role == "user"
                 content += self.user_content(step) if user else self._instruction(step)
         return content

@@ -10,15 +10,15 @@ from antiphon.core.faults.fault import FaultType, ProviderFault
 from antiphon.core.faults.kinds import FaultKind
 from antiphon.dialects.client_dialect import ErrorReply, Problem, whole_seconds
 
-_CODES: Mapping[FaultType, str] = {
+_CODES_BY_TYPE: Mapping[FaultType, str] = {
     FaultType.model_error: "model_not_found",
     FaultType.context_length: "context_length_exceeded",
     FaultType.billing: "insufficient_quota",
     FaultType.rate_limit: "rate_limit_exceeded",
 }
-# Only an overload has a code of its own: with it, clients give up on the model, but they retry
-# after every other failure of a server.
-_KINDS: Mapping[str, str] = {
+# Of the failures of a server, only an overload has a code of its own: with it, clients give up on
+# the model, but they retry after every other one.
+_CODES_BY_KIND: Mapping[str, str] = {
     FaultKind.OVERLOADED: "server_is_overloaded",
     FaultKind.MCP_LIST: "http_error",
 }
@@ -31,7 +31,8 @@ def render_error(problem: Problem) -> ErrorReply:
     param = problem.param
     if (fault := problem.fault) is not None:
         kind = _fault_kind(fault)
-        code = _CODES.get(fault.type, _KINDS.get(fault.code, fault.public_code))
+        code = _CODES_BY_KIND.get(fault.code, fault.public_code)
+        code = _CODES_BY_TYPE.get(fault.type, code)
         param = _fault_param(fault)
     error = {"message": problem.message, "type": kind, "param": param, "code": code}
     headers = {"content-type": "application/json", **problem.headers}

@@ -1,4 +1,4 @@
-"""Token counts and log probabilities of a Chat Completions answer.
+"""Token counts and log probabilities of a Chat Completions response.
 
 Servers spell them in many ways and sometimes get them wrong. An invalid number counts as 0 and
 never fails a response.

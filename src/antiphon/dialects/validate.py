@@ -1,8 +1,8 @@
 """Validators for JSON values that clients send.
 
 A reader takes a value and its path, spelled as the API spells it (`input[3].content[0].type`). It
-returns the validated value, or raises an `InvalidRequest` that names the path, what is expected
-and what was sent. Large objects are tables of small readers.
+returns the validated value, or raises an `InvalidRequest` that names the path, the values that are
+possible and the one that was sent. Large objects are tables of small readers.
 
 Most values are valid, and a path costs more than the check of a short value. So a caller may read
 with an empty path first (`UNNAMED`): no paths are made below it. If that raises, the error says

@@ -19,6 +19,7 @@ from antiphon.core.faults.kinds import FaultKind
 from antiphon.core.items import Item, Message, OutputText
 from antiphon.core.plan.next_round import FinishedRound
 from antiphon.core.plan.plan import Outbound, Plan
+from antiphon.core.plan.planner import Planner
 from antiphon.core.translation.next_step import READING, Round
 from antiphon.core.translation.translation import Translation, is_blocked
 from antiphon.engine.encoding import RequestEncoding
@@ -330,7 +331,7 @@ class Attempts:
         self.chosen = NextAttempt(0, prepared.targets[0], NO_KEY)
         """The target that is called now, or next, and its key."""
         self.plan = prepared.first_plan
-        """The plan for this target."""
+        """The plan of the first request for this target; `Attempt.plan` is that of one call."""
         self._lease: KeyLease | None = None
         """Of the key in use; None once the call has output."""
         self.current: Attempt | None = None
@@ -342,7 +343,7 @@ class Attempts:
         self.stopped: ProviderFault | None = None
         """Why the run was ended from outside, once it was."""
         self.latency_ms: float | None = None
-        """Time to the head of the provider's response, of the last call that had a good one."""
+        """Time to the head of the response, of the last call whose status was good."""
 
     # Acquire and release
 
@@ -411,20 +412,24 @@ class Attempts:
     async def compact_context(self, compact: Compact) -> Diagnostic | None:
         """Compact the context, and continue from the compacted one; return why it was not."""
         outcome = await compact()
+        self._policy.begin_round()
         if isinstance(outcome, Diagnostic):
             return outcome
-        self._encoding.use_planner(outcome)
-        plan = partial(self._encoding.plan, self.chosen.target)
-        self.plan = await self._compute(plan)
+        await self._plan_again(outcome)
         return None
 
     async def _use_outcome(self, wanted: Round) -> None:
         """Plan the first request again, with the outcome of calls at its end; raises
         `InvalidRequest`."""
-        planner = self._encoding.planner.continue_with(wanted.items, wanted.follow_up.steps)
+        planner = self._encoding.planner
+        await self._plan_again(planner.continue_with(wanted.items, wanted.follow_up.steps))
+        self._policy.keep_targets(self._encoding.can_serve)
+        self._policy.begin_round()
+
+    async def _plan_again(self, planner: Planner) -> None:
+        """Continue from another context."""
         self._encoding.use_planner(planner)
         self.plan = await self._compute(partial(self._encoding.plan, self.chosen.target))
-        self._policy.keep_targets(self._encoding.can_serve)
 
     async def _compute(self, function: Callable[[], _T]) -> _T:
         """Call a function; in the worker thread if the request is large."""
@@ -437,16 +442,16 @@ class Attempts:
         provider, model = target.name
         assert self._lease is not None
         return AttemptReport(
-            self.chosen.number,
-            provider,
-            model,
-            self._lease.key_name,
-            target.provider.spec.dialect,
-            target.price,
-            status,
-            round((self._services.runtime.monotonic() - began) * 1000),
-            self._trace.elapsed_ms(),
-            self._trace.round,
+            number=self.chosen.number,
+            provider=provider,
+            model=model,
+            key_name=self._lease.key_name,
+            dialect=target.provider.spec.dialect,
+            price=target.price,
+            status=status,
+            latency_ms=round((self._services.runtime.monotonic() - began) * 1000),
+            at_ms=self._trace.elapsed_ms(),
+            round=self._trace.round,
         )
 
     # The next call
@@ -498,7 +503,7 @@ class Attempts:
         """
         if is_first:
             await self._use_outcome(wanted)
-            await self.pause()
+            await self.pause()  # not at all, but the key may be cooling down since it was taken
             return
         self._trace.begin_round()
         self._encoding.add_round(FinishedRound(wanted.items, wanted.follow_up))

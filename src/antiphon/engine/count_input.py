@@ -49,15 +49,13 @@ async def count_input(services: Services, prepared: Prepared) -> InputTokens:
 
 async def _count_at_provider(services: Services, target: Target, plan: Plan) -> int | str:
     """Ask the provider's counter: the count, or why there is none."""
-    name = "/".join(target.name)
     dialect = target.provider.dialect
-    outbound = None
     if isinstance(dialect, TokenCounter):
         encode = partial(dialect.count_request, plan)
         outbound = await services.worker.run(encode) if plan.is_large else encode()
-    if outbound is None or not isinstance(dialect, TokenCounter):
-        return f"There is no token counter for {name}"
-    return await _send_to_counter(services, target, dialect, outbound)
+        if outbound is not None:
+            return await _send_to_counter(services, target, dialect, outbound)
+    return f"There is no token counter for {'/'.join(target.name)}"
 
 
 async def _send_to_counter(

@@ -44,8 +44,8 @@ class RejectedPart(NamedTuple):
 
 @dataclass
 class RequestEncoding:
-    """Encodes the request of each attempt: the target's plan, further rounds, and without what the
-    provider rejected."""
+    """Encodes the request of each attempt: the plan of its target, continued by the rounds so far,
+    without what the provider has rejected."""
 
     planner: Planner
     """Has planned the request for each target, so that no attempt can be refused later."""

@@ -13,7 +13,7 @@ import hashlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
@@ -28,11 +28,14 @@ _ALL_MODELS = ""
 Clock: TypeAlias = Callable[[], float]
 
 
+FactKind: TypeAlias = Literal["key", "model", "breaker"]
+
+
 class HealthFact(Struct, frozen=True):
     """Something learned of a provider, for other processes that use it."""
 
     provider: str
-    kind: Literal["key", "model", "breaker"]
+    kind: FactKind
     seconds: float
     """How long not to use it; 0: it can be used again."""
     key: str = ""
@@ -198,8 +201,9 @@ class ProviderHealth:
     last_fault_at: float | None = None
     last_fault: tuple[str, str] = ("", "")
     """Type and code of the last fault."""
-    learn: Callable[..., None] = lambda *_, **__: None
-    """Called with the fields of a `HealthFact` but for the provider."""
+    name: str = ""
+    """The name of the provider, in facts about it."""
+    on_learn: OnHealthFact = _keep_to_itself
 
     def pick_key(self, model: str, session: str | None = None) -> str | None:
         """Choose a key for a model that may be requested now; None if it may not."""
@@ -224,6 +228,10 @@ class ProviderHealth:
         if not self.breaker.allows():
             return "its circuit breaker is open"
         return "every API key is cooling down or was rejected"
+
+    def tell(self, kind: FactKind, seconds: float, *, key: str = "", model: str = "") -> None:
+        """Tell other processes what was learned of the provider."""
+        self.on_learn(HealthFact(self.name, kind, seconds, key, model))
 
 
 def _concerns_model(fault: ProviderFault) -> bool:
@@ -254,7 +262,7 @@ class KeyLease:
         health.record_success()
         self.release()
         if not was_closed:
-            health.learn("breaker", 0.0)
+            health.tell("breaker", 0.0)
 
     def fail(self, fault: ProviderFault, model: str, *, has_other_targets: bool) -> None:
         """Release after a fault, and remember what it says of the key, model or provider."""
@@ -265,14 +273,14 @@ class KeyLease:
         if fault.scope is Scope.key:
             barred = model if _concerns_model(fault) else _ALL_MODELS
             health.keyring.cool_down(self._key, seconds, model=barred)
-            health.learn("key", seconds, self._key, barred)
+            health.tell("key", seconds, key=self._key, model=barred)
         elif fault.scope is Scope.model and has_other_targets:
             health.missing[model] = health.clock() + seconds
-            health.learn("model", seconds, model=model)
+            health.tell("model", seconds, model=model)
         elif fault.scope is Scope.provider:
             health.breaker.record_failure()
             if not health.breaker.is_closed:
-                health.learn("breaker", health.breaker.rest_s)
+                health.tell("breaker", health.breaker.rest_s)
 
     def release(self) -> None:
         """Release without a verdict, as when the client disconnects."""
@@ -299,9 +307,13 @@ class HealthRegistry:
     def of(self, provider: Provider) -> ProviderHealth:
         health = self._health.get(provider.name)
         if health is None:
-            keyring = Keyring(provider.api_keys, self._clock)
-            learn = partial(self._learn, provider.name)
-            health = ProviderHealth(keyring, self._make_breaker(), self._clock, learn=learn)
+            health = ProviderHealth(
+                Keyring(provider.api_keys, self._clock),
+                self._make_breaker(),
+                self._clock,
+                name=provider.name,
+                on_learn=self._on_learn,
+            )
             self._health[provider.name] = health
         return health
 
@@ -315,8 +327,8 @@ class HealthRegistry:
         return self._health.get(name)
 
     def carry_over(self, config: AttemptConfig, unchanged: Iterable[Provider]) -> HealthRegistry:
-        """Make the registry of another configuration, which shares what is known of these
-        providers; circuit breakers with other settings begin anew."""
+        """Make the registry of another configuration, which shares the health of these providers;
+        circuit breakers with other settings begin anew."""
         following = HealthRegistry(config, self._clock, self._on_learn)
         for provider in unchanged:
             health = self.of(provider)
@@ -334,9 +346,6 @@ class HealthRegistry:
         return CircuitBreaker(
             self._clock, threshold=config.breaker_threshold, rest_s=config.breaker_rest_s
         )
-
-    def _learn(self, provider: str, *fields: Any, **more: Any) -> None:
-        self._on_learn(HealthFact(provider, *fields, **more))
 
     def __iter__(self) -> Iterator[ProviderHealth]:
         return iter(self._health.values())

@@ -90,8 +90,8 @@ class McpCalls:
 
 
 class ClosingConnections:
-    """Connections of responses that have ended. A server may take a while to end a session, for
-    which no client waits; what is still being closed when the process ends is awaited then."""
+    """Connections of responses that have ended. A server may take a while to end a session, and no
+    client waits for that; the process does, when it ends."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[None]] = set()
@@ -119,9 +119,11 @@ def _error_type(result: McpResult) -> str | None:
 
 def _find_reason(problem: McpProblem | None) -> str | None:
     """Why a server could not be used, without its own words."""
-    if problem is None or not problem.quotes:
-        return None if problem is None else problem.message
-    return f"The server returned the error {problem.code} of the protocol."
+    if problem is None:
+        return None
+    if problem.quotes:
+        return f"The server returned the error {problem.code} of the protocol."
+    return problem.message
 
 
 def _size(result: McpResult) -> int:

@@ -102,7 +102,7 @@ class RunLog:
             reason=report.reason,
             words=report.words,
         )
-        self._trace.attempt(attempt)
+        self._trace.add_attempt(attempt)
         if not is_bug(fault):
             facts = {"attempt": attempt.number, "key": attempt.key_name, **report.facts}
             self._emit(Entry("attempt.failed", "warning", {**self.facts, **facts}))
@@ -150,11 +150,11 @@ class RunLog:
         finally:
             self._trace.finish(
                 RunEnd(
-                    failure,
-                    diagnostics,
-                    self.finish_reason(translation),
-                    self._attempts.latency_ms,
-                    save_ms,
+                    failure=failure,
+                    diagnostics=diagnostics,
+                    finish_reason=self.finish_reason(translation),
+                    upstream_latency_ms=self._attempts.latency_ms,
+                    save_ms=save_ms,
                     partial_usage=usage,
                 )
             )
@@ -202,7 +202,7 @@ class RunLog:
         if fault is not None:
             report = self._report(fault, translation)
             return msgspec.structs.replace(report, message=self.describe(fault))
-        response = self._trace.transformed.response
+        response = self._trace.outcome.response
         refusal = self._refusal
         if response is None and refusal is not None:
             message = clean_own_text(refusal.message, self._redactor)
@@ -211,7 +211,7 @@ class RunLog:
             return None
         message = clean_own_text(response.error.message, self._redactor)
         return FaultReport(
-            code=self._trace.transformed.failure_code or response.error.code, message=message
+            code=self._trace.outcome.failure_code or response.error.code, message=message
         )
 
     def finish_reason(self, translation: Translation) -> str | None:
@@ -226,7 +226,7 @@ class RunLog:
     def _estimate_usage(self, translation: Translation) -> ResponseUsage | None:
         """Estimate what a response without token counts has used: the provider bills a stream that
         broke, or that its client has left. None if there was no output."""
-        response = self._trace.transformed.response
+        response = self._trace.outcome.response
         usage = None if response is None else response.usage
         if usage is not None and usage.total_tokens:
             return None
@@ -291,8 +291,6 @@ class TurnWriter:
         """Keep the provider's state for a client that returns nothing but the ids of calls; return
         what has to be reported, if it is lost."""
         request = self._prepared.request
-        if request.state_carrier == "items":
-            return None
         services = self._services
         owner = self._prepared.caller.client
         return await keep_call_states(request, response, services.store, services.sealer, owner)
@@ -335,7 +333,9 @@ async def keep_call_states(
     request: Request, response: Response, store: Store, sealer: Sealer, client: str
 ) -> Diagnostic | None:
     """Keep the state of the calls in a response; return what has to be reported, if it is lost."""
-    states = collect_states(response.output) if request.state_carrier != "items" else {}
+    if request.state_carrier == "items":
+        return None
+    states = collect_states(response.output)
     if request.state_carrier == "call_ids":
         lost = [call for call, state in states.items() if not state.fits_in_id()]
         return _report_lost(len(lost), "it is too long for the id of a call") if lost else None
@@ -401,6 +401,7 @@ class RunOutput:
         self.diagnostics = prepared.first_plan.diagnostics
         """Diagnostics of the current plan, then those of the response itself."""
         self._found: list[Diagnostic] = []
+        """Those of the response itself."""
         self.unread: list[Event] = []
         """Events that the reader has not asked for yet."""
 
@@ -412,7 +413,7 @@ class RunOutput:
         self.pipeline = build_pipeline(
             prepared.first_plan,
             prepared.caller.profile,
-            self._trace.transformed,
+            self._trace.outcome,
             services.emit,
             self.log.describe,
             self._trace.elapsed_ms,
@@ -462,13 +463,13 @@ class RunOutput:
         self.event_count += len(events)
 
     def feed(self, events: list[Event], translation: Translation) -> list[Event]:
-        """Pass events through the stages that are not the last ones."""
+        """Pass events through the stages, none of them the terminal one: nothing is saved."""
         batch = self.pipeline.feed(self._batch(events, translation))
         self._keep_diagnostics(batch)
         return batch.events
 
-    async def release(self, events: list[Event], translation: Translation) -> list[Event]:
-        """Pass events on. A bug on their way ends the response: a reader always gets an end."""
+    async def pass_on_or_fail(self, events: list[Event], translation: Translation) -> list[Event]:
+        """Pass events on. A bug on their way fails the response: a reader always gets an end."""
         try:
             return await self.pass_on(events, translation)
         except Exception as error:

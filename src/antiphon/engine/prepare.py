@@ -98,7 +98,7 @@ class Preparer:
         plan_all = partial(planner.plan_all, targets)
         planned = await self._services.worker.run(plan_all) if request.is_large else plan_all()
         first_plan = planned.first_plan
-        continues_conversation = request.conversation is not None and items
+        continues_conversation = request.conversation is not None and bool(items)
         response = self._create_response(request, first_plan, response_id, created_at)
         cache_key = request.prompt_cache_key
         session = caller.session or request.conversation or (cache_key and name_session(cache_key))
@@ -187,7 +187,7 @@ class Preparer:
             history=history.items,
             is_cut=history.is_cut,
             unseal=partial(services.sealer.open, caller.client),
-            descriptions=NO_DESCRIPTIONS if not describe else await describe(items, targets[0]),
+            descriptions=await describe(items, targets[0]) if describe else NO_DESCRIPTIONS,
             file_texts=await self._read_files(items, targets),
             hosted_tools=HostedToolPolicy(
                 services.compatibility.hosted_tools,

@@ -69,11 +69,12 @@ class RejectedParameters:
         }
 
     def learn(self, provider: str, model: str, parameter: str) -> None:
+        """Remember a parameter that was rejected here, and tell other processes."""
         self.remember((provider, model), parameter)
         self._on_learn(provider, model, parameter)
 
     def remember(self, target: tuple[str, str], parameter: str) -> None:
-        """Remember what another process has learned."""
+        """Remember a parameter, and tell no other process."""
         self.known.setdefault(target, {})[parameter] = None
 
     def apply(
@@ -186,6 +187,7 @@ class RejectedModes:
         }
 
     def learn(self, target: TargetName, mode: str, now: float) -> None:
+        """Remember a mode that was rejected here, and tell other processes."""
         self.suspected.pop(target, None)
         self.remember(target, mode, now + REMEMBERED_S)
         self._on_learn(*target, mode)
@@ -209,7 +211,7 @@ class RejectedModes:
             del self.suspected[target]
 
     def remember(self, target: TargetName, mode: str, until: float) -> None:
-        """Remember what another process has learned."""
+        """Avoid a mode until then, and tell no other process."""
         modes = self.known.pop(target, {})
         if len(self.known) >= _MAX_TARGETS:
             del self.known[next(iter(self.known))]

@@ -1,6 +1,6 @@
 """Report of a run: who requested it, who served it and what that took, frozen at its end.
 
-Those who observe runs get it once: the trace, usage, limits, metrics and spans.
+Its observers get it once: the trace, usage, limits, metrics and spans.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class TraceContext(Protocol):
         """Return the span id of the attempt that was begun last, or a new one."""
 
 
-class AttemptReport(Struct, frozen=True):
+class AttemptReport(Struct, frozen=True, kw_only=True):
     """One call of a provider: it failed, or its output has begun."""
 
     number: int
@@ -69,7 +69,7 @@ class ServerCallReport(Struct, frozen=True, kw_only=True):
     duration_ms: float = 0.0
 
 
-class RunReport(Struct, frozen=True):
+class RunReport(Struct, frozen=True, kw_only=True):
     """What happened in a run."""
 
     request_id: str

@@ -1,6 +1,6 @@
 """Retry policy: which attempt follows a fault, if any.
 
-1. Retries happen only before the commit point: the client has not received an event yet.
+1. Retries happen only before the first output of a round. After it, a fault is final.
 2. The scope of a fault decides. A fault of a key moves on to another key; a fault of the provider
    is retried there after a pause, then at the next target; a fault of the request or its content
    is final.
@@ -72,6 +72,7 @@ class RetryPolicy:
     _position: int = 0
     """Index of the current target."""
     _number: int = 0
+    """The number of the last attempt that was chosen, over all rounds."""
     _earlier_rounds: int = 0
     """Attempts that belong to earlier rounds."""
     _same_target: int = 0
@@ -93,12 +94,16 @@ class RetryPolicy:
         A call that has almost no time left is not made: it would be paid for, and cut."""
         self._last_call_at = self.clock() + limit_s - min(_LEAST_CALL_S, limit_s * _LEAST_SHARE)
 
+    def begin_round(self) -> None:
+        """Count the seconds of a round from now on: what came before it was no attempt."""
+        self._began = self.clock()
+
     def first(self) -> NextAttempt:
         """Start at the first target that is available and has a key.
 
         If none is, the first target is tried all the same: it may work, and a failure without a
         request never does."""
-        self._began = self.clock()
+        self.begin_round()
         for position in range(len(self.targets)):
             self._position = position
             if (attempt := self._current_target()) is not None:
@@ -115,9 +120,10 @@ class RetryPolicy:
 
         From here on, only targets that understand the response so far remain as fallbacks."""
         self.keep_targets(can_take_over, "it cannot continue a response that another model began")
-        self._earlier_rounds, self._same_target = self._number, 0
+        self._earlier_rounds = self._number
+        self._same_target = 0
         self._tried_keys.clear()
-        self._began = self.clock()
+        self.begin_round()
         following = NextAttempt(self._number + 1, attempt.target, attempt.key)
         return self._chosen(self.with_usable_key(following))
 
@@ -150,17 +156,17 @@ class RetryPolicy:
             self._tried_keys.add(attempt.key)
         if self.attempts_left <= 0 or self._is_over_budget():
             return None
-        if rejects_mode:
-            following: NextAttempt | None = self._without_mode(attempt, fault)
-        else:
-            following = self._changed(attempt, fault, names_parameter=names_parameter)
-        following = following or self._elsewhere(attempt, fault)
+        changed = self._changed(
+            attempt, fault, names_parameter=names_parameter, rejects_mode=rejects_mode
+        )
+        following = changed or self._elsewhere(attempt, fault)
         return None if following is None else self._chosen(self.with_usable_key(following))
 
     def with_usable_key(self, attempt: NextAttempt) -> NextAttempt:
         """Replace the key of an attempt if it is cooling down, because of another request, and
         another key is not."""
-        keyring, model = self.health.of(attempt.target.provider).keyring, attempt.target.model
+        keyring = self.health.of(attempt.target.provider).keyring
+        model = attempt.target.model
         if keyring.is_ready(attempt.key, model):
             return attempt
         key = keyring.pick(self._tried_keys, model=model, session=self.session)
@@ -170,17 +176,20 @@ class RetryPolicy:
         self._number = attempt.number
         return attempt
 
-    def _without_mode(self, attempt: NextAttempt, fault: ProviderFault) -> NextAttempt:
-        """Retry without the mode; the next weaker one may be rejected as well."""
-        self._same_target += fault.retryable
-        change = Change.WITHOUT_MODE
-        return NextAttempt(self._number + 1, attempt.target, attempt.key, change=change)
-
     def _changed(
-        self, attempt: NextAttempt, fault: ProviderFault, *, names_parameter: bool
+        self,
+        attempt: NextAttempt,
+        fault: ProviderFault,
+        *,
+        names_parameter: bool,
+        rejects_mode: bool,
     ) -> NextAttempt | None:
-        """Retry without what was rejected, once for each kind of change."""
-        if fault.code == "reasoning_rejected":
+        """Retry without what was rejected, once for each kind of change. Modes are left out one by
+        one: the next weaker one may be rejected as well."""
+        if rejects_mode:
+            self._same_target += fault.retryable
+            change = Change.WITHOUT_MODE
+        elif fault.code == "reasoning_rejected":
             change = Change.WITHOUT_STATE
         elif fault.type is FaultType.invalid_request and names_parameter:
             change = Change.WITHOUT_PARAMETER
@@ -188,7 +197,8 @@ class RetryPolicy:
             return None
         if change in self._changes:
             return None
-        self._changes.add(change)
+        if change is not Change.WITHOUT_MODE:
+            self._changes.add(change)
         return NextAttempt(self._number + 1, attempt.target, attempt.key, change=change)
 
     def _elsewhere(self, attempt: NextAttempt, fault: ProviderFault) -> NextAttempt | None:

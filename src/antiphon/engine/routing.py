@@ -59,6 +59,8 @@ with `claude`."""
 
 
 class Router:
+    """Finds the targets of model names, by the aliases and fallbacks of one configuration."""
+
     def __init__(
         self,
         providers: Mapping[str, Provider],
@@ -89,8 +91,8 @@ class Router:
         self._bare: dict[str, Target] = {}
         self._unlisted: dict[str, Target] = {}
         """Targets of models that no provider lists, kept for their capabilities."""
-        self._found_targets: dict[str, tuple[Target, ...]] = {}
-        """What `targets` has found."""
+        self._targets_by_name: dict[str, tuple[Target, ...]] = {}
+        """What `targets` has returned; names come from clients, so that it is bounded."""
         for provider in (self._default, *providers.values()):
             for model in provider.models():
                 target = self._full.setdefault(f"{provider.name}/{model}", Target(provider, model))
@@ -111,16 +113,16 @@ class Router:
 
     def targets(self, name: str) -> tuple[Target, ...]:
         """Return the targets to try in order: the one of the name, then its fallbacks."""
-        known = self._found_targets.get(name)
+        known = self._targets_by_name.get(name)
         if known is not None:
             return known
         first = self.resolve(name)
         following = self._fallbacks.get(name) or self._fallbacks.get("/".join(first.name), ())
         found = [first, *filter(None, map(self.direct, following))]
         targets = tuple({target.name: target for target in found}.values())
-        if len(self._found_targets) >= _MAX_UNLISTED:
-            self._found_targets.clear()  # names come from clients: bounded, and cheap to make again
-        self._found_targets[name] = targets
+        if len(self._targets_by_name) >= _MAX_UNLISTED:
+            self._targets_by_name.clear()  # bounded, and cheap to make again
+        self._targets_by_name[name] = targets
         return targets
 
     @property

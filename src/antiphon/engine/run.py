@@ -2,8 +2,8 @@
 
 1. A run is inert until it is entered. Entering it takes a key, the circuit breaker's trial and a
    trace row; leaving it releases all of them and closes the upstream, on every path.
-2. Until the first output nothing has been sent to the client: a fault is an `UpstreamError`, and
-   attempts go on. After it, a fault is a `response.failed`.
+2. Until the first output the client has nothing, or the events of `start`: a fault is an
+   `UpstreamError`, and attempts go on. After it, a fault is a `response.failed`.
 3. One network read, one feed, one batch of events: nothing is awaited per delta.
 4. The turn is saved before its terminal event leaves.
 5. A response may take several rounds: the gateway makes calls itself, such as searches, and the
@@ -184,7 +184,7 @@ class Run:
         self._attempts.close_current()
         self._calls.close()
         events = self._output.take_unread() + self._translation.finish(CANCELLED)
-        return await self._output.release(events, self._translation) if events else []
+        return await self._output.pass_on_or_fail(events, self._translation) if events else []
 
     # A streamed response
 
@@ -214,7 +214,7 @@ class Run:
         output = self._output
         translation = self._translation
         if output.unread:
-            return await output.release(output.take_unread(), translation)
+            return await output.pass_on_or_fail(output.take_unread(), translation)
         events: list[Event] = []
         while not events and not translation.machine.has_ended:
             try:
@@ -226,8 +226,8 @@ class Run:
                     events = await self._continue(whole=False)
             except Exception as error:  # a bug is no reason to leave a client without an end
                 return await self.fail(output.log.report_bug(error, translation))
-            if events and (output.pipeline.is_staged or type(events[-1]) in TERMINAL_TYPES):
-                events = await output.release(events, translation)
+            if events and (output.pipeline.sees_every_batch or type(events[-1]) in TERMINAL_TYPES):
+                events = await output.pass_on_or_fail(events, translation)
             else:
                 output.count_events(events)
         return events
@@ -243,7 +243,7 @@ class Run:
             events.append(
                 failed(translation.machine.snapshot, code=fault.public_code, message=message)
             )
-        return await output.release(events, translation)
+        return await output.pass_on_or_fail(events, translation)
 
     # A whole response
 
@@ -309,7 +309,7 @@ class Run:
                 self._restart(attempts.plan)
                 await self._within(None, "total", attempts.pause)
             else:
-                self._trace.attempt(attempts.make_report(began))
+                self._trace.add_attempt(attempts.make_report(began))
                 attempts.succeed()
                 self.state = State.STREAMING
                 return

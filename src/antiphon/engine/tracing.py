@@ -25,6 +25,7 @@ from antiphon.stages.builtin import TraceStage
 from antiphon.stages.trace import ClientFormat, Payloads, PayloadTraceStage
 from antiphon.store.redact import Redactor
 from antiphon.store.trace.rows import (
+    StreamKind,
     TraceAttempt,
     TraceDiagnostic,
     TraceError,
@@ -68,7 +69,7 @@ class Tracer:
             self.store.close()
 
 
-class RunEnd(Struct, frozen=True):
+class RunEnd(Struct, frozen=True, kw_only=True):
     """How a run has ended, as far as its trace has not seen it."""
 
     failure: FaultReport | None = None
@@ -151,11 +152,12 @@ class RunTrace:
         """None: the trace keeps none."""
         if tracer.store is not None and tracer.store.keeps_payloads:
             self.payloads = Payloads(self.elapsed_ms)
-            self.transformed: TraceStage = PayloadTraceStage(
+            self.outcome: TraceStage = PayloadTraceStage(
                 self.elapsed_ms, is_streamed=facts["stream"], client=client
             )
+            """The stage that keeps how the response has ended; with payloads, also its events."""
         else:
-            self.transformed = TraceStage()
+            self.outcome = TraceStage()
 
     def start_clock(self) -> None:
         """The run begins now."""
@@ -189,7 +191,7 @@ class RunTrace:
         """The number of the round, from 0."""
         return len(self._progress.rounds) - 1
 
-    def attempt(self, attempt: AttemptReport) -> None:
+    def add_attempt(self, attempt: AttemptReport) -> None:
         """Record an attempt that failed, or whose output has begun."""
         if self.context is not None:
             attempt = structs.replace(attempt, span_id=self.context.end_attempt())
@@ -256,10 +258,13 @@ class RunTrace:
 
     def finish(self, end: RunEnd) -> None:
         """Record the outcome of the run, whatever it is."""
-        response = self.transformed.response
-        usage = end.partial_usage or (None if response is None else response.usage)
+        response = self.outcome.response
         status: str = "cancelled" if end.failure is None else "failed"
-        report = self._report(status if response is None else response.status, usage, end)
+        usage = end.partial_usage
+        if response is not None:
+            status = response.status
+            usage = usage or response.usage
+        report = self._report(status, usage, end)
         self._record_diagnostics(report)
         self._record_streams()
         self._record_end(report)
@@ -298,7 +303,7 @@ class RunTrace:
 
     def _record_streams(self) -> None:
         payloads = self.payloads
-        if payloads is None or not isinstance(self.transformed, PayloadTraceStage):
+        if payloads is None or not isinstance(self.outcome, PayloadTraceStage):
             return
         if self._progress.attempts and self._progress.attempts[-1].fault_type is not None:
             self.rewind()
@@ -308,12 +313,12 @@ class RunTrace:
             self._record_stream("raw", *recorded, attempt=number)
         raw = payloads.raw
         self._record_stream("raw", raw.blob, raw.offsets, rounds=raw.kept)
-        self._record_stream("transformed", *self.transformed.encode())
-        self._record_stream("client", *self.transformed.render())
+        self._record_stream("transformed", *self.outcome.encode())
+        self._record_stream("client", *self.outcome.render())
 
     def _record_stream(
         self,
-        kind: Any,
+        kind: StreamKind,
         blob: bytes,
         offsets: Sequence[tuple[int, float]],
         *,
@@ -364,31 +369,31 @@ class RunTrace:
         progress = self._progress
         served = progress.served_by
         return RunReport(
-            facts["request_id"],
-            self._began_ms,
-            facts["client"],
-            served.provider if served else facts["provider"],
-            served.model if served else facts["provider_model"],
-            status,
-            facts["format"],
-            facts["response_id"],
-            facts["model"],
-            end.finish_reason,
-            end.failure,
-            end.diagnostics,
-            usage,
-            compute_cost(served.price if served else None, usage),
-            self.transformed.event_count,
-            progress.attempts,
-            served,
-            progress.server_calls,
-            progress.rounds,
-            progress.first_output_ms,
-            self.elapsed_ms(),
-            end.upstream_latency_ms,
-            self._load_ms,
-            end.save_ms,
-            self.context,
+            request_id=facts["request_id"],
+            received_at_ms=self._began_ms,
+            client=facts["client"],
+            provider=served.provider if served else facts["provider"],
+            model=served.model if served else facts["provider_model"],
+            status=status,
+            format=facts["format"],
+            response_id=facts["response_id"],
+            requested_model=facts["model"],
+            finish_reason=end.finish_reason,
+            failure=end.failure,
+            diagnostics=end.diagnostics,
+            usage=usage,
+            cost=compute_cost(served.price if served else None, usage),
+            events=self.outcome.event_count,
+            attempts=progress.attempts,
+            served_by=served,
+            server_calls=progress.server_calls,
+            rounds=progress.rounds,
+            first_event_ms=progress.first_output_ms,
+            duration_ms=self.elapsed_ms(),
+            upstream_latency_ms=end.upstream_latency_ms,
+            load_ms=self._load_ms,
+            save_ms=end.save_ms,
+            context=self.context,
         )
 
 

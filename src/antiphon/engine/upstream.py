@@ -188,8 +188,10 @@ def _has_no_files_left(error: Exception) -> bool:
 
 
 _ERRORS = (
-    *(aiohttp.ClientError, HttpProcessingError),
-    *(ConnectionFailure, BrokenResponse),
+    aiohttp.ClientError,
+    HttpProcessingError,
+    ConnectionFailure,
+    BrokenResponse,
     OSError,
 )
 _BROKEN_FRAMING = (aiohttp.ClientResponseError, HttpProcessingError)
@@ -243,7 +245,7 @@ class _HTTPResponse(ABC):
         error = ResponseTooLarge("body_bytes", self._max_body_bytes)
         return UpstreamError(protocol_fault(error.message, FaultKind.RESPONSE_TOO_LARGE))
 
-    def _connection_error(self, error: Exception) -> UpstreamError:
+    def _map_error(self, error: Exception) -> UpstreamError:
         """Map an error; a connection that broke after the first chunk is a stream that was cut."""
         failure = _connection_error(error)
         if failure.fault.code != FaultKind.CONNECTION_FAILED or not self._chunks:
@@ -269,7 +271,7 @@ class _PlainResponse(_HTTPResponse):
             while (chunk := response.take()) is None:
                 await response.wait()
         except _ERRORS as error:
-            raise self._connection_error(error) from _without_frames(error)
+            raise self._map_error(error) from _without_frames(error)
         self._chunks += 1
         return chunk
 
@@ -302,13 +304,13 @@ class _AiohttpResponse(_HTTPResponse):
             if not chunk and (failure := content.exception()) is not None:
                 raise failure
         except RuntimeError as error:  # aiohttp 3.14, after a chunk that it could not parse
-            raise self._connection_error(error) from _without_frames(error)
+            raise self._map_error(error) from _without_frames(error)
         except _ERRORS as error:
             # aiohttp drops received bytes when the connection breaks (3.14); the end of the
             # response may be among them.
             if not isinstance(error, OSError) and (received := content._read_nowait(-1)):
                 return received
-            raise self._connection_error(error) from _without_frames(error)
+            raise self._map_error(error) from _without_frames(error)
         self._chunks += 1
         return chunk
 

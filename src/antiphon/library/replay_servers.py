@@ -222,7 +222,7 @@ def _keep_closed(sealed: str) -> Opened:
 
 
 def split_bodies(data: bytes) -> Iterator[bytes]:
-    """Split JSON documents that follow each other; what is not JSON is the last one."""
+    """Split JSON documents that follow each other; a rest that is not JSON is the last one."""
     rest = data.decode("utf-8", "replace").lstrip()
     while rest:
         try:

@@ -49,14 +49,14 @@ class ClientLimiter:
             raise self._refuse(state.refused_by, client, table, limits, state, headers)
         return headers
 
-    def release(self, request: RunReport) -> None:
-        _, limits = self._find(request.client)
+    def release(self, report: RunReport) -> None:
+        _, limits = self._find(report.client)
         if limits is None:
             return
-        tokens = 0 if request.usage is None else request.usage.total_tokens
-        self._counters.release(request.client, request.request_id, tokens, request.cost or 0)
-        if request.cost is None and limits_cost(limits):
-            self._report_unknown_price(request)
+        tokens = 0 if report.usage is None else report.usage.total_tokens
+        self._counters.release(report.client, report.request_id, tokens, report.cost or 0)
+        if report.cost is None and limits_cost(limits):
+            self._report_unknown_price(report)
 
     def withdraw(self, client: str, request_id: str) -> None:
         if self._find(client)[1] is not None:
@@ -70,15 +70,15 @@ class ClientLimiter:
             return client, None
         return EVERY_CLIENT, self._limits.get(EVERY_CLIENT)
 
-    def _report_unknown_price(self, request: RunReport) -> None:
+    def _report_unknown_price(self, report: RunReport) -> None:
         """Log once for each model that its cost does not count towards a limit."""
-        model = (request.provider, request.model)
+        model = (report.provider, report.model)
         if model in self._reported or len(self._reported) >= 1000:
             return
         self._reported.add(model)
         name = "/".join(model)
         reason = f'the price of {name} is unknown: set it in [prices."{name}"]'
-        facts = {"client": request.client, "model": name, "reason": reason}
+        facts = {"client": report.client, "model": name, "reason": reason}
         self._emit(Entry("limits.cost_not_counted", "warning", facts))
 
     def _refuse(

@@ -33,7 +33,7 @@ _NO_CODE = "none"  # of a run that could not be entered
 _TARGET = ("provider", "model")
 _SENDER = ("client", *_TARGET)
 _Sender: TypeAlias = tuple[str, str, str]
-"""Client, provider and model, as they are labels."""
+"""Client, provider and model, as a report or the labels have them."""
 
 
 class BatchHistogram(Histogram):
@@ -173,7 +173,8 @@ class Metrics:
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         """Shows the series in the order in which they are made."""
-        self.is_shared = values.ValueClass is not values.MutexValue  # see the module
+        self.is_shared = values.ValueClass is not values.MutexValue
+        """Whether other processes show these series, too: the multiprocess mode of the library."""
         self._clients = LabelValues()
         self._models = LabelValues()
         self._requests = RequestCounters(self.registry)
@@ -189,7 +190,7 @@ class Metrics:
 
     def count(self, ended: Iterable[RunReport]) -> None:
         """Count requests that have ended; those that share their labels, all at once."""
-        senders: dict[tuple[str, str, str], list[RunReport]] = {}
+        senders: dict[_Sender, list[RunReport]] = {}
         attempts: Counts[tuple[str, str, str]] = Counts()
         for request in ended:
             sender = request.client, request.provider, request.model
@@ -208,9 +209,9 @@ class Metrics:
         """Count a request that was rejected before it had a run."""
         self._requests.count_rejection(code)
 
-    def set_gauges(self, values: GaugeValues) -> None:
+    def set_gauges(self, read: GaugeValues) -> None:
         """Set the gauges to what was read just now."""
-        self._gauges.set(values)
+        self._gauges.set(read)
 
     def render(self) -> bytes:
         """Return all series in the text format; those of all processes if they are shared."""
@@ -255,9 +256,9 @@ class EngineMetrics:
         self._metrics.close()
 
     def _update(self) -> None:
-        values = read_engine(self._find_engine())
+        read = read_engine(self._find_engine())
         self._accounting.drain()
-        self._metrics.set_gauges(values)
+        self._metrics.set_gauges(read)
 
     async def _refresh(self) -> None:
         while True:

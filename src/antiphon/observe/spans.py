@@ -177,7 +177,8 @@ def _find_error(attempts: Sequence[AttemptReport]) -> str | None:
 
 
 def _describe_usage(usage: ResponseUsage) -> _Attributes:
-    details, output = usage.input_tokens_details, usage.output_tokens_details
+    details = usage.input_tokens_details
+    output = usage.output_tokens_details
     return {
         "gen_ai.usage.input_tokens": usage.input_tokens,
         "gen_ai.usage.output_tokens": usage.output_tokens,

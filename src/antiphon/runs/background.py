@@ -46,7 +46,7 @@ async def admit(accounting: Accounting, caller: Caller, held: ExitStack) -> Mapp
     return headers
 
 
-def ignore(response_id: str) -> None:
+def _ignore(response_id: str) -> None:
     """Do nothing about a response that was stored."""
 
 
@@ -79,42 +79,42 @@ class BackgroundRuns:
         return self._engine.services.store.runs
 
     async def submit(
-        self, accepted: AcceptedRequest, on_stored: Callable[[str], None] = ignore
+        self, accepted: AcceptedRequest, on_stored: Callable[[str], None] = _ignore
     ) -> Response:
         """Accept a response durably and generate it as soon as there is room; return it queued.
 
-        Whatever happens, what is held is released in the end, and not by the caller. `on_stored`
+        Whatever happens, `accepted.held` is closed in the end, and not by the caller. `on_stored`
         is called with the id once it is stored, even if the caller is cancelled before."""
-        response = _queued_response(accepted.prepared)
-        # In a task of its own: what is being stored must be run, even if the client leaves now.
-        accepting = asyncio.ensure_future(self._accept(accepted, response, on_stored))
+        queued = _queued_response(accepted.prepared)
+        # In a task of its own: once it is stored it must be run, even if the client leaves now.
+        accepting = asyncio.ensure_future(self._accept(accepted, queued, on_stored))
         self._track(accepting)
         accepting.add_done_callback(_forget_failure)  # its client may have left
         await asyncio.shield(accepting)
-        return response
+        return queued
 
     async def _accept(
-        self, accepted: AcceptedRequest, response: Response, on_stored: Callable[[str], None]
+        self, accepted: AcceptedRequest, queued: Response, on_stored: Callable[[str], None]
     ) -> None:
         has_room = False
         try:
             has_room = await self._queue.take_place()
-            await self._begin(accepted, response, has_room)
-            on_stored(response.id)
+            await self._begin(accepted, queued, has_room)
+            on_stored(queued.id)
         except BaseException:
             if has_room:
                 self._queue.return_place()
-            self._lease.release(response.id)
+            self._lease.release(queued.id)
             accepted.held.close()
             raise
 
-    async def _begin(self, accepted: AcceptedRequest, response: Response, has_room: bool) -> None:
+    async def _begin(self, accepted: AcceptedRequest, queued: Response, has_room: bool) -> None:
+        """Store a response, as queued if there is no room for it, and generate it if there is."""
         prepared = accepted.prepared
         if has_room:
-            await self._lease.hold(response.id)
-        turn = prepared.make_turn(
-            prepared.response if has_room else response, prepared.facts()["provider"]
-        )
+            await self._lease.hold(queued.id)
+        response = prepared.response if has_room else queued
+        turn = prepared.make_turn(response, prepared.first_plan.provider)
         start = RunStart(
             holder=self._lease.holder if has_room else None,
             is_background=True,
@@ -125,10 +125,10 @@ class BackgroundRuns:
         if has_room:
             self._start(accepted, token)
             return
-        self._queue.add(response.id, accepted)
+        self._queue.add(queued.id, accepted)
         if start.is_streamed:
             with suppress(StoreError):  # or it was claimed: then it begins as any other
-                await self._runs.append(response.id, token, [encode_batch(_announce(response))])
+                await self._runs.append(queued.id, token, [encode_batch(_announce(queued))])
         self.fill()
 
     def fill(self) -> None:
@@ -136,7 +136,7 @@ class BackgroundRuns:
         self._spawn(self.take_queued())
 
     async def close(self) -> None:
-        """Cancel what is running."""
+        """Cancel every task, and wait until none is left."""
         self.is_closed = True
         while tasks := [task for task in self._tasks if not task.done()]:
             for task in tasks:
@@ -245,7 +245,7 @@ class BackgroundRuns:
         facts = {"response_id": prepared.response.id, "reason": type(live.error).__name__}
         self._engine.services.emit(Entry("background.run_broken", "error", facts))
         await log.settle()
-        turn = prepared.make_turn(prepared.response, prepared.facts()["provider"])
+        turn = prepared.make_turn(prepared.response, prepared.first_plan.provider)
         start = RunStart(holder=self._lease.holder, is_streamed=prepared.request.stream)
         await self._end(ClaimedRun(turn, start, token, log.last_visible, False))
         log.close()

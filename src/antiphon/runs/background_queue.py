@@ -23,7 +23,8 @@ from antiphon.store.run_log import ClaimedRun
 
 
 class AcceptedRequest(NamedTuple):
-    """A request whose response is generated later, and what is held until that has ended."""
+    """A request whose response is generated later, and the contexts to leave when that has
+    ended."""
 
     services: Services
     prepared: Prepared

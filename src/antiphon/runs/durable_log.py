@@ -76,7 +76,7 @@ class DurableLog(EventLog):
         self._flushing = asyncio.get_running_loop().create_task(self._flush())
 
     async def _flush(self) -> None:
-        """Write what is not durable yet; later batches are written the next time."""
+        """Write the batches that the store does not have; later ones are written the next time."""
         count = len(self.batches)
         delay_s = FLUSH_S
         try:
@@ -114,7 +114,7 @@ class DurableLog(EventLog):
         return events
 
     async def settle(self) -> None:
-        """Write nothing more from now on but the end, and wait for what is being written."""
+        """Write nothing more from now on but the end, and wait for the batches on their way."""
         self.is_finishing = True
         if self._timer is not None:
             self._timer.cancel()
@@ -127,7 +127,7 @@ class DurableLog(EventLog):
         await self._runs.finish(turn, self._token, pending, conversation_id=conversation_id)
 
     def _pending(self) -> list[LoggedBatch]:
-        """Render what is not durable yet; the readers of the log use the same frames."""
+        """Render the batches that the store does not have; readers use the same frames."""
         pending = [with_frames(batch) for batch in self.batches[self.visible :]]
         self.batches[self.visible :] = pending
         return [encode_batch(batch) for batch in join_batches(pending)]

@@ -59,7 +59,7 @@ class EventSource(Protocol):
 
 
 class ReaderState(Enum):
-    """What is known of the first reader."""
+    """Where the first reader is, as far as the run knows."""
 
     PRESENT = auto()
     """It reads, or will."""
@@ -102,7 +102,7 @@ class ForegroundTurn:
         if self._is_saving or self._is_deleted:
             return
         prepared = self._prepared
-        turn = prepared.make_turn(prepared.response, prepared.facts()["provider"])
+        turn = prepared.make_turn(prepared.response, prepared.first_plan.provider)
         self._started = self._started_turns.start(turn)
 
     def delete(self) -> bool:
@@ -162,8 +162,9 @@ class LiveRun:
     def error(self) -> Exception | None:
         """What has broken the run, and not only its response."""
         task = self.task
-        is_over = task is not None and task.done() and not task.cancelled()
-        return task.result() if task is not None and is_over else None
+        if task is None or not task.done() or task.cancelled():
+            return None
+        return task.result()
 
     # The first reader
 

@@ -69,9 +69,7 @@ class AbandonedRuns:
     async def _end(self, ending: _Ending) -> Document:
         response_id = ending.run.turn.id
         self._pending[response_id] = ending
-        response = await _end_run(
-            self._runs, ending.run, is_cancelled=ending.is_cancelled, reason=ending.reason
-        )
+        response = await _end_run(self._runs, ending)
         self._pending.pop(response_id, None)
         return response
 
@@ -120,7 +118,7 @@ class StartedTurns:
         """Responses whose end could not be stored, and their owners: they are deleted instead."""
 
     def start(self, turn: Turn) -> ClaimedRun:
-        """Store the beginning soon; return what is needed to end it."""
+        """Store the beginning soon; return the run, which `finish` or `abandon` ends."""
         self._lease.hold_soon(turn.id)
         start = RunStart(holder=self._lease.holder, is_streamed=False)
         self._store.runs.begin_later(turn, start)
@@ -179,25 +177,26 @@ class StartedTurns:
             self._lease.release(started.turn.id)
 
 
-async def _end_run(runs: RunStore, run: ClaimedRun, *, is_cancelled: bool, reason: str) -> Document:
+async def _end_run(runs: RunStore, ending: _Ending) -> Document:
     """End a run that is not generated any more, with the items that its log has; return the
     response. One that has ended stays as it is: its client was told, and only its beginning
     reached the store late."""
+    run = ending.run
     turn = run.turn
-    output: list[Document] = []
-    has_begun = False
     if turn.status not in UNFINISHED:
         with suppress(LeaseLost):  # it was deleted
             await runs.finish(turn, run.token)
         return turn.response
+    output: list[Document] = []
+    has_begun = False
     async for batch in read_stored_log(runs, turn.id, turn.client):
         output += finished_items([batch])
         has_begun = not _is_queued(batch.events[-1])
-    status = "cancelled" if is_cancelled else "failed"
+    error = {"code": "server_error", "message": ending.reason}
     response = {
         **turn.response,
-        "status": status,
-        "error": None if is_cancelled else {"code": "server_error", "message": reason},
+        "status": "cancelled" if ending.is_cancelled else "failed",
+        "error": None if ending.is_cancelled else error,
         "output": output,
         "output_text": text_of_output(output),
         "usage": _NO_USAGE,

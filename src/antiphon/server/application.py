@@ -27,6 +27,7 @@ _SESSION_HEADERS = (
     "x-session-affinity",
 )
 _MAX_SESSION = 200  # characters
+_MAX_LANGUAGES = 256  # characters of an Accept-Language header that are read
 
 
 class Application:
@@ -64,15 +65,12 @@ class Application:
         return response
 
 
-_MAX_LANGUAGES = 256  # characters of an Accept-Language header that are read
-
-
 def _begin(process: GatewayProcess, http: HTTPRequest, match: Match | None) -> Exchange:
-    """Serve a request by the setup in effect now, from its API key to its last event."""
+    """Begin the exchange of a request. It keeps the setup in effect now to its last event."""
     setup = process.setup
     headers = http.headers
     languages = headers.get("accept-language", "")[:_MAX_LANGUAGES]
-    session = name_session(headers)
+    session = read_session(headers)
     dialect = RESPONSES if match is None else match.route.dialect
     caller = Caller(
         client="",
@@ -84,19 +82,19 @@ def _begin(process: GatewayProcess, http: HTTPRequest, match: Match | None) -> E
         languages=languages,
         session=session,
     )
-    if match is None:
-        return Exchange(process, setup, http, caller, dialect=_shared_dialect(headers))
-    route = match.route
-    dialect = _shared_dialect(headers) if route.is_shared else route.dialect
-    return Exchange(process, setup, http, caller, dialect=dialect, ids=match.ids)
+    if match is None or match.route.is_shared:
+        dialect = _shared_dialect(headers)
+    ids = {} if match is None else match.ids
+    return Exchange(process, setup, http, caller, dialect=dialect, ids=ids)
 
 
 def _shared_dialect(headers: Mapping[str, str]) -> ClientDialect:
+    """The format of a client that uses a path which no format has for itself."""
     found = (dialect for header, dialect in SHARED_DIALECTS.items() if header in headers)
     return next(found, RESPONSES)
 
 
-def name_session(headers: Mapping[str, str]) -> str:
+def read_session(headers: Mapping[str, str]) -> str:
     """Return the session that a client's headers name; empty if they name none."""
     for header in _SESSION_HEADERS:
         if name := headers.get(header):

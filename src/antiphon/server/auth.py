@@ -15,8 +15,16 @@ from antiphon.errors import ConfigError, InvalidRequest, LimitExceeded
 from antiphon.server.http import HTTPRequest
 
 _FORWARDING = (
-    *("forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto"),
-    *("x-forwarded-server", "x-real-ip", "x-client-ip", "true-client-ip", "cf-connecting-ip"),
+    "forwarded",
+    "via",
+    "x-forwarded-for",
+    "x-forwarded-host",
+    "x-forwarded-proto",
+    "x-forwarded-server",
+    "x-real-ip",
+    "x-client-ip",
+    "true-client-ip",
+    "cf-connecting-ip",
 )
 """Headers that a proxy adds: such a request comes from elsewhere, whatever its address."""
 _MIN_KEY = 16  # characters of a client's key where others can try keys

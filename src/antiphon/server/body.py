@@ -385,8 +385,9 @@ def check_settings(document: Document, limits: BodyLimits) -> None:
     """Raise `InvalidRequest` for too many bytes in the fields other than the thread."""
     size = 0
     for name, value in document.items():
-        for each in () if name in _ITEMS else value if isinstance(value, list) else (value,):
-            size += len(msgspec.json.encode(each))
+        if name not in _ITEMS:
+            members = value if isinstance(value, list) else (value,)
+            size += sum(len(msgspec.json.encode(each)) for each in members)
     if size > limits.max_settings_bytes:
         thread = next((name for name in _ITEMS if name in document), _ITEMS[0])
         kind = f"bytes in the fields other than `{thread}`"

@@ -32,9 +32,6 @@ from antiphon.store.conversation import load_items_before
 from antiphon.store.run_log import BEFORE_FIRST
 from antiphon.store.trace.rows import TraceFinish, TraceRequest
 
-NO_EVENTS = BEFORE_FIRST
-"""The number before that of the first event."""
-
 
 async def create(exchange: Exchange) -> HTTPResponse:
     """Create a response. The endpoint of every client dialect."""
@@ -145,7 +142,7 @@ async def _create_in_background(
     headers = {**limits, **exchange.diagnostics_headers(prepared.diagnostics)}
     if not prepared.request.stream:
         return _render_whole(exchange, response, prepared.request, headers)
-    tail = await find_tail(exchange, response.id, NO_EVENTS)
+    tail = await find_tail(exchange, response.id, BEFORE_FIRST)
     assert tail is not None
     renderer = exchange.dialect.renderer(prepared.request, exchange.caller.profile)
     return stream_response(exchange, tail, renderer, headers)

@@ -23,7 +23,6 @@ from antiphon.stages.printable import printable
 _LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 _STYLES = {"debug": "dim", "info": "green", "warning": "yellow", "error": "bold red"}
 
-
 _MAX_CHARS = 8000  # of one fact
 _MAX_VALUES = 100  # of a list
 _LISTS = (list, tuple)
@@ -60,7 +59,7 @@ def _bound_facts(entry: Entry) -> Entry:
     bounded = {
         name: _bound(value)
         for name, value in entry.facts.items()
-        if (len(value) > _MAX_CHARS if isinstance(value, str) else isinstance(value, _LISTS))
+        if isinstance(value, _LISTS) or (isinstance(value, str) and len(value) > _MAX_CHARS)
     }
     return replace(entry, facts={**entry.facts, **bounded}) if bounded else entry
 

@@ -16,9 +16,21 @@ LoadConfig = Callable[[], Config]
 """Reads the configuration file; raises `ConfigError`."""
 
 _RESTART = (
-    *("server.host", "server.port", "server.header_timeout_s", "server.shutdown_s"),
-    *("server.max_connections_per_address", "limits.body_bytes"),
-    *("store", "shared", "background", "attach", "trace", "pipeline", "log", "metrics", "otel"),
+    "server.host",
+    "server.port",
+    "server.header_timeout_s",
+    "server.shutdown_s",
+    "server.max_connections_per_address",
+    "limits.body_bytes",
+    "store",
+    "shared",
+    "background",
+    "attach",
+    "trace",
+    "pipeline",
+    "log",
+    "metrics",
+    "otel",
 )
 """Settings of parts that are opened once, when the process starts."""
 

@@ -159,7 +159,7 @@ async def open_setup(
     """Build and open everything that lives as long as the process; close it in the end. `store`, an
     open `tracer` and `shared_limits`, a worker's way to its parent, replace the configured ones."""
     runtime = runtime or Runtime()
-    ready = _prepare(config, environment, runtime)
+    ready = _check_config(config, environment, runtime)
     async with AsyncExitStack() as opened:
         session = await opened.enter_async_context(open_session())
         worker = _stop_later(opened, WorkerThread())
@@ -217,7 +217,7 @@ async def open_engine(
 
 
 @dataclass(frozen=True)
-class _Prepared:
+class _CheckedConfig:
     """What can fail because of the configuration: it is made before anything is opened."""
 
     router: Router
@@ -228,10 +228,12 @@ class _Prepared:
     redactor: Redactor
 
 
-def _prepare(config: Config, environment: Mapping[str, str], runtime: Runtime) -> _Prepared:
+def _check_config(
+    config: Config, environment: Mapping[str, str], runtime: Runtime
+) -> _CheckedConfig:
     router = make_checked_router(config, environment)
     data = data_directory(environment)
-    return _Prepared(
+    return _CheckedConfig(
         router=router,
         data=data,
         sealer=make_sealer(config, data, runtime),
@@ -245,23 +247,23 @@ class _Closable(Protocol):
     async def close(self) -> None: ...
 
 
-T = TypeVar("T", bound=_Closable | None)
+_Resource = TypeVar("_Resource", bound=_Closable | None)
 
 
-class _Stoppable(Protocol):
+class _ThreadOwner(Protocol):
     def close(self) -> None: ...
 
 
-S = TypeVar("S", bound=_Stoppable)
+_Threaded = TypeVar("_Threaded", bound=_ThreadOwner)
 
 
-def _stop_later(opened: AsyncExitStack, resource: S) -> S:
+def _stop_later(opened: AsyncExitStack, resource: _Threaded) -> _Threaded:
     """Have a resource that has a thread of its own closed in the end."""
     opened.callback(resource.close)
     return resource
 
 
-def _close_later(opened: AsyncExitStack, resource: T) -> T:
+def _close_later(opened: AsyncExitStack, resource: _Resource) -> _Resource:
     """Have a resource, if there is one, closed in the end: before those opened earlier."""
     if resource is not None:
         opened.push_async_callback(resource.close)

@@ -104,17 +104,19 @@ def with_terminal(batch: Batch, event: Event) -> Batch:
 
 
 class Pipeline:
+    """The stages of one response, in their order."""
+
     def __init__(
         self, stages: Sequence[Stage], describe: Callable[[ProviderFault], str] = describe
     ) -> None:
         self._describe = describe
         self._stages = list(stages)
-        self.feeding = [stage for stage in stages if type(stage).feed is not Stage.feed]
+        self._feeding = [stage for stage in stages if type(stage).feed is not Stage.feed]
         """Stages that override `feed`."""
         self._closing = [stage for stage in stages if type(stage).close is not Stage.close]
         """Stages that override `close`."""
-        self.is_staged = bool(self.feeding)
-        """Whether stages see every batch, and not only the one with the terminal event."""
+        self.sees_every_batch = bool(self._feeding)
+        """Whether a stage does: the others see the batch with the terminal event alone."""
         self.fault: ProviderFault | None = None
         """Why a stage raised, once one has."""
         self._withholds = False
@@ -122,7 +124,7 @@ class Pipeline:
     def feed(self, batch: Batch) -> Batch:
         if batch.events and type(batch.events[-1]) in TERMINAL_TYPES:
             return self._end(batch)
-        for stage in tuple(self.feeding):
+        for stage in tuple(self._feeding):
             try:
                 batch = stage.feed(batch)
             except Exception as error:  # the run ends the response with it
@@ -135,7 +137,7 @@ class Pipeline:
             batch = without_output(batch)
         for stage in tuple(self._stages):
             try:
-                passed = stage.feed(batch) if stage in self.feeding else batch
+                passed = stage.feed(batch) if stage in self._feeding else batch
                 passed = stage.on_terminal(passed)
                 if not passed.events or type(passed.events[-1]) not in TERMINAL_TYPES:
                     raise TypeError(f"{type(stage).__name__} dropped the terminal event")
@@ -151,8 +153,8 @@ class Pipeline:
         self._stages.remove(stage)
         if stage in self._closing:
             self._closing.remove(stage)
-        if stage in self.feeding:
-            self.feeding.remove(stage)
+        if stage in self._feeding:
+            self._feeding.remove(stage)
             self._withholds = True
         self.fault = internal_fault(error)
         return self.fault

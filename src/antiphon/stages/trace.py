@@ -33,16 +33,17 @@ class RawTap:
         self.offsets: list[tuple[int, float]] = []
         self.kept: list[int] = []
         """How many reads there were at each `keep`."""
-        self._kept = (0, 0)
+        self._rewinds_to = (0, 0)
+        """Reads and bytes that stay."""
 
     def keep(self) -> None:
         """Keep what has arrived so far, whatever `rewind` drops later."""
-        self._kept = (len(self._pieces), self.size)
+        self._rewinds_to = (len(self._pieces), self.size)
         self.kept.append(len(self._pieces))
 
     def rewind(self) -> RecordedBytes:
         """Take out what has arrived since `keep`: the bytes of an attempt that failed."""
-        pieces, start = self._kept
+        pieces, start = self._rewinds_to
         offsets = [(offset - start, at_ms) for offset, at_ms in self.offsets[pieces:]]
         taken = RecordedBytes(b"".join(self._pieces[pieces:]), offsets)
         self.size = start

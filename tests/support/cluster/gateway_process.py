@@ -103,7 +103,7 @@ class GatewayProcess:
                 env=environment(self._home),
                 stdout=asyncio.subprocess.PIPE,
                 stderr=log,
-                start_new_session=True,  # Ctrl-C is for whoever runs the cluster
+                start_new_session=True,  # Ctrl-C is for the cluster
             )
         assert process.stdout is not None
         async with asyncio.timeout(START_S):

@@ -15,7 +15,7 @@ def find_processes(directory: Path) -> dict[int, str]:
             command = (path / "cmdline").read_bytes().replace(b"\0", b" ").decode()
             state, parent = (path / "stat").read_text().rpartition(")")[2].split()[:2]
             cwd = str((path / "cwd").readlink()) if state != "Z" else ""
-        except OSError:  # it has ended meanwhile
+        except OSError:  # it has ended since
             continue
         if state == "Z":
             continue

@@ -3,7 +3,7 @@
     python -m tests.support.cluster.show [--seconds N]
 
 Everything is private and on this machine. It prints the address and a table, which is updated on a
-terminal. Ctrl-C, SIGTERM or the end of the seconds stops all of it, whatever has died meanwhile.
+terminal. Ctrl-C, SIGTERM or the end of the seconds stops all of it, whatever has died until then.
 """
 
 from __future__ import annotations

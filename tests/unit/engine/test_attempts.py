@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
 
 import pytest
 
 from antiphon.config import AttemptConfig, StoreConfig, TimeoutConfig
+from antiphon.core.diagnostic import Code, Diagnostic, degraded
 from antiphon.core.events import Completed, Event, Failed
 from antiphon.core.faults.fault import ProviderFault, shutdown_fault
+from antiphon.core.filters.filter import FollowUp
 from antiphon.core.plan.plan import Outbound
 from antiphon.core.response import Response
 from antiphon.core.stream.source import Source
+from antiphon.core.translation.next_step import Round
 from antiphon.core.translation.translation import Translation, make_translation
 from antiphon.engine.attempts import Attempt, Attempts
 from antiphon.engine.retry import NextAttempt
 from antiphon.engine.routing import Target
-from antiphon.engine.runtime import Releases
+from antiphon.engine.runtime import Releases, Runtime
 from antiphon.engine.services import Caller, Services, make_trace
 from antiphon.engine.upstream import EchoUpstream, HTTPUpstream
 from antiphon.errors import UpstreamError
@@ -167,12 +170,14 @@ async def test_an_attempt_that_was_never_opened_can_be_closed() -> None:
 
 
 @asynccontextmanager
-async def attempts_of(tmp_path: Path) -> AsyncIterator[tuple[Attempts, Services]]:
+async def attempts_of(
+    tmp_path: Path, runtime: Runtime | None = None
+) -> AsyncIterator[tuple[Attempts, Services]]:
     body = b'{"model": "echo/echo", "input": "Hello", "stream": true}'
     config = replaced(
         settings(tmp_path), store=StoreConfig(url="memory://"), attempts=AttemptConfig(backoff_s=0)
     )
-    async with open_engine(config, {}, lambda entry: None) as engine:
+    async with open_engine(config, {}, lambda entry: None, runtime) as engine:
         prepared = await engine.prepare(parse_body(body), Caller("local", "req_1"))
         services = engine.services
         yield Attempts(services, prepared, make_trace(services, prepared)), services
@@ -205,6 +210,33 @@ async def test_the_next_call_has_the_next_number_and_no_request_yet(tmp_path: Pa
             assert attempts.current is None
             assert attempts.make_report(0.0).number == 2
             assert keys_in_use(services) == 1
+
+
+async def test_what_comes_before_the_first_request_takes_no_time_from_its_attempts(
+    tmp_path: Path,
+) -> None:
+    """Calls of MCP servers, and the compaction of the context: `max_s` is for attempts."""
+    now = [0.0]
+    runtime = Runtime(monotonic=lambda: now[0])
+    listed = Round(follow_up=FollowUp(steps=()), items=(), is_required=True)
+    busy = UpstreamError(TARGET.provider.dialect.classify(503, {}, b"{}"))
+
+    async def compact() -> Diagnostic:
+        return degraded(Code.CONTEXT_NOT_COMPACTED, "context_management", "")
+
+    steps: tuple[Callable[[Attempts], Awaitable[object]], ...] = (
+        lambda attempts: attempts.begin_round(listed, is_first=True),
+        lambda attempts: attempts.compact_context(compact),
+    )
+    for step in steps:
+        async with attempts_of(tmp_path, runtime) as (attempts, _):
+            with closing(Releases()) as held:
+                attempts.acquire(held)
+                now[0] += AttemptConfig().max_s + 1
+                await step(attempts)
+                await attempts.encode()
+                await attempts.choose_next(busy)
+                assert attempts.chosen.number == 2
 
 
 async def test_a_stop_is_the_end_of_all_calls(tmp_path: Path) -> None:

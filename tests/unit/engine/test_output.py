@@ -83,8 +83,8 @@ class Subject:
         self.output.open()
         self.translation = translate(services, prepared, TARGET, prepared.first_plan)
 
-    async def release(self, events: list[Event]) -> list[Event]:
-        return await self.output.release(events, self.translation)
+    async def pass_on_or_fail(self, events: list[Event]) -> list[Event]:
+        return await self.output.pass_on_or_fail(events, self.translation)
 
     def log_of(self, event: str) -> list[dict[str, Any]]:
         return [dict(entry.facts) for entry in self.entries if entry.event == event]
@@ -152,9 +152,9 @@ async def test_a_diagnostic_of_a_stage_stays_when_the_plan_of_a_further_round_is
     tmp_path: Path,
 ) -> None:
     async with open_output(tmp_path, stages=[NotingStage]) as subject:
-        await subject.release(subject.translation.feed(HELLO[0]))
+        await subject.pass_on_or_fail(subject.translation.feed(HELLO[0]))
         subject.output.use_plan(subject.attempts.plan)
-        await subject.release(subject.translation.feed(HELLO[1]))
+        await subject.pass_on_or_fail(subject.translation.feed(HELLO[1]))
         assert subject.output.diagnostics == (IGNORED,)
 
 
@@ -164,7 +164,7 @@ async def test_a_diagnostic_of_a_stage_stays_if_the_response_began_before_its_pr
     async with open_output(tmp_path, stages=[NotingStage]) as subject:
         subject.output.feed(subject.translation.start(), subject.translation)
         subject.output.use_plan(subject.attempts.plan)
-        await subject.release(subject.translation.feed(HELLO[0]))
+        await subject.pass_on_or_fail(subject.translation.feed(HELLO[0]))
         assert subject.output.diagnostics == (IGNORED,)
 
 
@@ -173,7 +173,7 @@ async def test_a_diagnostic_of_a_stage_stays_if_the_response_began_before_its_pr
 
 async def test_the_turn_is_stored_before_the_terminal_event_is_returned(tmp_path: Path) -> None:
     async with open_output(tmp_path) as subject:
-        await subject.release(subject.translation.feed_whole(WHOLE))
+        await subject.pass_on_or_fail(subject.translation.feed_whole(WHOLE))
         [turn] = await subject.store.chain("resp_1", client="alice")
         assert (turn.client, turn.provider, turn.status) == ("alice", "it", "completed")
         assert turn.output[0]["content"][0]["text"] == "Hello, world"
@@ -181,13 +181,13 @@ async def test_the_turn_is_stored_before_the_terminal_event_is_returned(tmp_path
 
 async def test_nothing_is_stored_if_the_request_says_so(tmp_path: Path) -> None:
     async with open_output(tmp_path, full=True, store=False) as subject:
-        await subject.release(subject.translation.feed_whole(WHOLE))
+        await subject.pass_on_or_fail(subject.translation.feed_whole(WHOLE))
         assert subject.log_of("store.save_failed") == []
 
 
 async def test_a_store_that_fails_leaves_a_good_response_with_store_false(tmp_path: Path) -> None:
     async with open_output(tmp_path, full=True) as subject:
-        ending = terminal(await subject.release(subject.translation.feed_whole(WHOLE)))
+        ending = terminal(await subject.pass_on_or_fail(subject.translation.feed_whole(WHOLE)))
         assert ending is not None
         assert (ending.response.status, ending.response.store) == ("completed", False)
         [entry] = subject.log_of("store.save_failed")
@@ -204,7 +204,7 @@ async def test_a_response_that_failed_by_its_finish_reason_is_logged_with_the_re
     async with open_output(tmp_path) as subject:
         translation = subject.translation
         body = HELLO[0] + HELLO[1] + ending
-        await subject.release(translation.feed(body) + translation.close())
+        await subject.pass_on_or_fail(translation.feed(body) + translation.close())
         subject.output.close(translation)
         [entry] = subject.log_of("response.failed")
         assert entry["reason"]
@@ -214,7 +214,7 @@ async def test_a_bug_is_logged_once(tmp_path: Path) -> None:
     async with open_output(tmp_path) as subject:
         error = ValueError("a bug")
         fault = subject.output.log.report_bug(error, subject.translation)
-        await subject.release(subject.translation.fail(fault))
+        await subject.pass_on_or_fail(subject.translation.fail(fault))
         subject.output.close(subject.translation)
         [entry] = subject.log_of("gateway.bug")
         assert entry["error"] == "ValueError"

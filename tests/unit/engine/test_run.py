@@ -256,7 +256,7 @@ GUARDS = {
     "engine/run.py:open",
     "engine/run.py:next_events",
     "engine/run.py:response",
-    "engine/output.py:release",
+    "engine/output.py:pass_on_or_fail",
     "engine/output.py:take_unread",
     "engine/output.py:count_events",
 }

@@ -97,7 +97,7 @@ def finish_answer(trace: RunTrace) -> None:
     events = [*subject.start(), *subject.feed(Text("Well"))]
     events += subject.feed(Usage(input_tokens=7, cached_tokens=2, output_tokens=3))
     events += subject.finish("stop")
-    Pipeline([trace.transformed]).feed(Batch(events, event_count=len(events)))
+    Pipeline([trace.outcome]).feed(Batch(events, event_count=len(events)))
 
 
 def test_the_request_is_recorded_first(tmp_path: Path) -> None:
@@ -108,8 +108,8 @@ def test_the_request_is_recorded_first(tmp_path: Path) -> None:
 
 def test_attempts_are_recorded_with_their_fault_and_status(tmp_path: Path) -> None:
     recorder = Recorder(tmp_path)
-    recorder.trace.attempt(attempt(1, **REJECTED, latency_ms=3))
-    recorder.trace.attempt(attempt(2, dialect="chat", latency_ms=6))
+    recorder.trace.add_attempt(attempt(1, **REJECTED, latency_ms=3))
+    recorder.trace.add_attempt(attempt(2, dialect="chat", latency_ms=6))
     common: dict[str, Any] = {"request_id": "req_1", "provider": "up", "model": "m"}
     assert recorder.read().attempts == (
         TraceAttempt(
@@ -211,9 +211,9 @@ def test_a_failure_is_recorded_with_its_reason_payloads_or_not(
 
 def test_the_end_names_the_attempt_that_answered(tmp_path: Path) -> None:
     recorder = Recorder(tmp_path)
-    recorder.trace.attempt(attempt(1, **REJECTED))
-    recorder.trace.attempt(attempt(2, "two", model="n", dialect="gemini"))
-    recorder.trace.attempt(attempt(3, "three", **REJECTED))  # a further round that was given up
+    recorder.trace.add_attempt(attempt(1, **REJECTED))
+    recorder.trace.add_attempt(attempt(2, "two", model="n", dialect="gemini"))
+    recorder.trace.add_attempt(attempt(3, "three", **REJECTED))  # a further round that was given up
     recorder.trace.skip_target(FOUR, "its circuit breaker is open")
     recorder.trace.finish(RunEnd())
     detail = recorder.read()
@@ -290,8 +290,8 @@ PRICE = Price(input=2.0, output=8.0, cached_input=0.5)
 def test_the_cost_is_that_of_the_model_that_answered(tmp_path: Path) -> None:
     recorder = Recorder(tmp_path)
     dear = Price(input=1000.0, output=1000.0)
-    recorder.trace.attempt(attempt(1, "dear", price=dear, **REJECTED))
-    recorder.trace.attempt(attempt(2, price=PRICE, at_ms=12.6))
+    recorder.trace.add_attempt(attempt(1, "dear", price=dear, **REJECTED))
+    recorder.trace.add_attempt(attempt(2, price=PRICE, at_ms=12.6))
     finish_answer(recorder.trace)
     recorder.trace.finish(RunEnd(upstream_latency_ms=3.4))
     [ended] = recorder.accounting.ended

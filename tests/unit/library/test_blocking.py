@@ -39,7 +39,7 @@ def test_errors_are_raised_in_the_calling_thread() -> None:
 def test_no_thread_is_left() -> None:
     before = {*threading.enumerate()}
     assert antiphon.run(model="echo/echo", input="Hello")["status"] == "completed"
-    assert {*threading.enumerate()} <= before  # a thread of another test may end meanwhile
+    assert {*threading.enumerate()} <= before  # a thread of another test may end at the same time
 
 
 def test_models_and_diagnostics_are_those_of_the_gateway() -> None:

@@ -1,4 +1,4 @@
-"""Tails: every reader gets every event after its number once, whoever generates the response."""
+"""Tails: every reader gets every event after its number once, from any process."""
 
 from __future__ import annotations
 

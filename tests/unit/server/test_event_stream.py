@@ -129,7 +129,7 @@ async def test_a_fault_before_the_first_event_is_an_http_error() -> None:
 
 
 async def test_a_context_overflow_is_always_streamed() -> None:
-    """Codex compacts a thread only after an event inside of a stream."""
+    """Codex compacts a thread only after an event within a stream."""
     async with open_application() as opened:
         use_upstream(opened.engine, failing(OVERFLOW))
         response = await opened.create(stream=True)

@@ -149,7 +149,7 @@ def test_offsets_are_adjusted_for_replacements() -> None:
     assert starts[0].startswith("one ")
     assert starts[1].startswith("two ")
     assert starts[2].startswith("authorization")
-    assert starts[3].startswith(f"{REDACTED}\n")  # it began inside of what is gone
+    assert starts[3].startswith(f"{REDACTED}\n")  # it began within the part that is gone
     assert starts[4] == "three"
 
 

@@ -156,9 +156,9 @@ class Planner:
     def plan_all(self, targets: Sequence[_T]) -> PlannedTargets[_T]:
         """Plan the request for each target; raises `InvalidRequest` if the first one cannot serve
         it."""
-        target, *fallbacks = targets
-        first_plan = self.plan(target)
-        served = [target]
+        first, *fallbacks = targets
+        first_plan = self.plan(first)
+        served = [first]
         skipped: list[tuple[_T, str]] = []
         for target in fallbacks:
             try:
@@ -218,11 +218,12 @@ def _decide(
         items, steps = _read_history(request, items, inputs, target, capabilities, notes)
     else:
         steps = plain
-    # No item changes a setting if all of them are messages, and no tool may be called.
+    # No item changes a setting if all of them are messages and no tool may be called: then other
+    # requests that ask for the same have the same settings.
     may_call = bool(request.tools) or request.tool_choice != "auto"
-    is_plain = not may_call and (plain is not None or has_only_messages(items))
+    shares_settings = not may_call and (plain is not None or has_only_messages(items))
     tools = DeclaredTools(steps=steps)
-    if not is_plain:
+    if not shares_settings:
         policy = inputs.hosted_tools
         tools, steps = _declare_tools(request, items, steps, capabilities, policy, notes)
     instructions = request.instructions
@@ -231,7 +232,7 @@ def _decide(
     if tools.instruction is not None:
         instructions = "\n\n".join(filter(None, (instructions, tools.instruction)))
     decide = partial(_decide_settings, request, items, steps, tools, target, capabilities)
-    if is_plain and capabilities is target.capabilities:
+    if shares_settings and capabilities is target.capabilities:
         settings = kept.find(request, target.name, capabilities, decide)
     else:
         settings = decide()
@@ -449,7 +450,7 @@ def _not_applicable(
         "max_tool_calls": not tools.native_tools,  # the gateway counts its searches itself
         "truncation": _truncates(request, capabilities),
     }
-    return frozenset(name for name, applies in cases.items() if applies)
+    return frozenset(name for name, is_so in cases.items() if is_so)
 
 
 def _included(

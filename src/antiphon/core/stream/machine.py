@@ -208,7 +208,7 @@ class ResponseMachine:
         self._sequencer.enqueue(block)
         return [*self._sequencer.pass_whole(), self._end(COMPLETED, "")]
 
-    def complete_answer(self) -> list[Event]:
+    def add_missing_message(self) -> list[Event]:
         """Add a message without text if there is nothing but reasoning."""
         self._expect_output("message")
         if not self._sequencer.has_only_reasoning:

@@ -301,7 +301,7 @@ class Translation:
     def _end(self, outcome: Outcome, events: list[Event]) -> None:
         machine = self.machine
         if outcome.status == "completed":
-            events += machine.complete_answer()
+            events += machine.add_missing_message()
         if self._plans and not machine.has_usage:  # the provider sent no token counts
             input_bytes = sum(map(measure_input, self._plans.values()))
             machine.usage(estimate_usage(input_bytes, machine.output))

@@ -1,7 +1,7 @@
 """Rendering of canonical events for clients of Chat Completions: chunks, whole responses, errors.
 
 1. Every chunk has the same id, time and model; its delta holds one thing. The name of a call is
-   sent once: clients join what is sent in several chunks.
+   sent once: clients join the names of several chunks.
 2. Reasoning is sent under both of its names in the same chunk: every client takes it once.
 3. A response that ends has exactly one `finish_reason`: agents wait for it for ever. A response
    that fails has none: half of a response must not look like a whole one.

@@ -1,7 +1,7 @@
 """Model servers on this machine: Ollama, LM Studio, vLLM and llama.cpp at their usual addresses.
 
 They are asked once, when a command starts, each for a short time. A server that does not answer, or
-answers as another program would, is not there (docs/adr/0095).
+answers as another program would, is not there (docs/adr/0096).
 """
 
 from __future__ import annotations

@@ -15,13 +15,13 @@ from antiphon.errors import ChainNotFound, InvalidRequest
 from antiphon.runs.event_log import finished_items
 from antiphon.runs.live_run import LiveRun
 from antiphon.runs.stored_log import load_finished_items
-from antiphon.server.create import NO_EVENTS, find_tail, stream_response
+from antiphon.server.create import find_tail, stream_response
 from antiphon.server.endpoints.query import Query
 from antiphon.server.exchange import Exchange
 from antiphon.server.http import HTTPResponse, json_response
 from antiphon.store.chain import build_history, without_truncated_calls
 from antiphon.store.conversation import load_items_before, unknown_after
-from antiphon.store.run_log import UNFINISHED
+from antiphon.store.run_log import BEFORE_FIRST, UNFINISHED
 from antiphon.store.turn import Turn
 
 _CANCEL_POLL_S = 0.1
@@ -119,7 +119,7 @@ async def list_input_items(exchange: Exchange) -> HTTPResponse:
 async def _resume(exchange: Exchange, query: Query) -> HTTPResponse:
     """Stream the events after a number, then those to come."""
     response_id = exchange.ids["response_id"]
-    after = query.integer("starting_after", NO_EVENTS, minimum=NO_EVENTS)
+    after = query.integer("starting_after", BEFORE_FIRST, minimum=BEFORE_FIRST)
     keeps_obfuscation = query.boolean("include_obfuscation", True)
     tail = await find_tail(exchange, response_id, after)
     running = _find_live(exchange)

@@ -181,6 +181,6 @@ async def warm_up(services: Services, prepared: Prepared) -> list[Event]:
     output.open()
     translation = translate(services, prepared, prepared.targets[0], prepared.first_plan)
     try:
-        return await output.release(translation.finish("stop"), translation)
+        return await output.pass_on_or_fail(translation.finish("stop"), translation)
     finally:
         output.close(translation)

@@ -16,8 +16,8 @@ _RECEIVE_BYTES = 64 * 1024
 
 
 class LimitServer:
-    """Serves workers from the loop of their parent, which calls what is registered in `selector`
-    when its socket is ready. It never waits for a worker."""
+    """Serves workers from the loop of their parent, which calls the functions registered in
+    `selector` when their sockets are ready. It never waits for a worker."""
 
     def __init__(
         self,

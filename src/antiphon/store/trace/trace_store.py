@@ -109,7 +109,7 @@ class TraceQueue:
     When it is full, the oldest streams (low priority) are dropped first, then the oldest other rows
     (high priority): requests, usage and errors are worth more than a copy of the bytes.
 
-    A row is added without a lock: `deque.append` is atomic. What is counted or dropped is not, so
+    A row is added without a lock: `deque.append` is atomic. Counting and dropping rows is not, so
     that streams and a full queue take the lock."""
 
     def __init__(self, *, max_rows: int, max_bytes: int, batch: int) -> None:

@@ -74,7 +74,7 @@ DELTAS: dict[str, Delta] = {
 METHODS: dict[str, Drive] = {
     **{name: methodcaller("feed", delta) for name, delta in DELTAS.items()},
     "tool end": lambda m: m.tool_end(0),
-    "empty message": lambda m: m.complete_answer(),
+    "empty message": lambda m: m.add_missing_message(),
 }
 TRANSITIONS: dict[str, Drive] = {
     "finish": lambda m: m.finish("stop"),

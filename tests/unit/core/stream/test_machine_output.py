@@ -98,7 +98,7 @@ def test_refusal_deltas_make_one_item() -> None:
 def test_an_answer_of_reasoning_alone_is_completed_by_an_empty_message() -> None:
     subject = started()
     subject.feed(Reasoning("Hm."))
-    events = documents(subject.complete_answer())[-2:]
+    events = documents(subject.add_missing_message())[-2:]
     assert types(events) == ["output_item.added", "content_part.added"]
 
 
@@ -106,7 +106,7 @@ def test_an_answer_of_reasoning_alone_is_completed_by_an_empty_message() -> None
 def test_an_answer_with_another_item_gets_no_empty_message(delta: Delta) -> None:
     subject = started()
     subject.feed(delta)
-    assert subject.complete_answer() == []
+    assert subject.add_missing_message() == []
 
 
 def test_only_the_last_item_of_a_cut_response_is_incomplete() -> None:

@@ -1,4 +1,4 @@
-"""POST /admin/reload: only from this machine, and only for whoever can read the file."""
+"""POST /admin/reload: only from this machine, and only for users who can read the file."""
 
 from __future__ import annotations
 
