@@ -15,10 +15,10 @@ MOST_QUICK_TESTS = 8000
 
 CHECK_ONLY: Mapping[str, str] = {
     "start the command or other programs again and again": """
-        test_examples.py test_library_docs.py test_tutorials.py unit/test_types.py
-        e2e/test_cli.py e2e/test_workers.py e2e/test_shutdown.py e2e/test_postgres.py
-        unit/cli/codex/test_command.py unit/cli/codex/test_setup.py unit/cli/claude/test_command.py
-        unit/support/test_seeds.py
+        test_examples.py test_guarantees.py test_library_docs.py test_tutorials.py
+        unit/test_types.py e2e/test_cli.py e2e/test_workers.py e2e/test_shutdown.py
+        e2e/test_postgres.py unit/cli/codex/test_command.py unit/cli/codex/test_setup.py
+        unit/cli/claude/test_command.py unit/support/test_seeds.py
     """,
     "wait for real timeouts and signals": """
         e2e/test_keep_alive.py e2e/test_rounds_ending.py e2e/test_spans.py

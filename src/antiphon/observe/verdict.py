@@ -56,6 +56,11 @@ _FAULTS: Mapping[str, _Row] = {
         "The account at {provider} has no credit left",
         "Top up the account, or use a key of another account.",
     ),
+    FaultKind.MODEL_QUOTA: _Row(
+        "provider",
+        "The quota of the account at {provider} for {model} is used up",
+        "Raise the quota at the provider, or use another model or a key of another account.",
+    ),
     _T.auth: _Row(
         "provider",
         "{provider} rejected the API key",

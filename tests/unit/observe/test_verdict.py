@@ -59,6 +59,7 @@ FAULTS: dict[str, tuple[Cause, str]] = {
     "upstream_timeout": ("provider", "acme took too long"),
     "rate_limit_exceeded": ("provider", "acme has reached its rate limit"),
     "insufficient_quota": ("provider", "no credit left"),
+    "model_quota_exhausted": ("provider", "for large is used up"),
     "invalid_api_key": ("provider", "acme rejected the API key"),
     "permission_denied": ("provider", "does not allow this key to use large"),
     "model_not_found": ("client", "acme does not offer large"),
