@@ -7,7 +7,6 @@ client would ask its user to sign in.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
 import msgspec
@@ -16,6 +15,7 @@ from antiphon.core.faults.fault import ProviderFault
 from antiphon.core.faults.kinds import FaultKind
 from antiphon.core.response import Response, ResponseError
 from antiphon.dialects.client_dialect import ErrorReply, Problem, whole_seconds
+from antiphon.dialects.overflow import read_overflow
 
 _K = FaultKind
 _FAULTS: Mapping[str, tuple[int, str]] = {
@@ -113,22 +113,12 @@ def _message(problem: Problem) -> str:
     return _too_long(fault, problem.message)
 
 
-_NUMBERS = (
-    re.compile(r"(?P<sent>\d[\d,]*) tokens > (?P<most>\d[\d,]*)"),
-    re.compile(
-        r"maximum context length is (?P<most>\d[\d,]*) tokens.*?(?P<sent>\d[\d,]*) tokens",
-        re.DOTALL,
-    ),
-)
-
-
 def _too_long(fault: ProviderFault, message: str) -> str:
     """`prompt is too long: 210000 tokens > 200000 maximum`, if the provider has named numbers."""
-    for pattern in _NUMBERS:
-        if (found := pattern.search(fault.message)) is not None:
-            sent, most = (found[name].replace(",", "") for name in ("sent", "most"))
-            return f"{TOO_LONG}: {sent} tokens > {most} maximum"
-    return f"{TOO_LONG}: {message}"
+    found = read_overflow(fault.message)
+    if found is None:
+        return f"{TOO_LONG}: {message}"
+    return f"{TOO_LONG}: {found.sent} tokens > {found.most} maximum"
 
 
 def stream_error(code: str, message: str) -> bytes:

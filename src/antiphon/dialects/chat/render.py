@@ -45,6 +45,7 @@ from antiphon.core.request import Request
 from antiphon.core.response import Response, ResponseUsage
 from antiphon.dialects.chat.call_items import read_call
 from antiphon.dialects.chat.client_call_ids import NO_STATES, SealedStates
+from antiphon.dialects.chat.errors import stream_error
 from antiphon.dialects.client_dialect import EventBatch
 
 DONE = b"data: [DONE]\n\n"
@@ -177,10 +178,7 @@ class ChatRenderer:
 
     def _render_failure(self, event: Failed) -> bytes:
         self._has_failed = True
-        error = event.response.error
-        code, message = (error.code, error.message) if error else ("server_error", "It failed.")
-        fields = {"message": message, "type": "server_error", "param": None, "code": code}
-        return b"data: %b\n\n" % _encode({"error": fields})
+        return stream_error(event.response)
 
 
 def completion_id(response: Response) -> str:
