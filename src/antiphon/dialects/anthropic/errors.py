@@ -14,6 +14,7 @@ import msgspec
 from antiphon.core.faults.fault import ProviderFault
 from antiphon.core.faults.kinds import FaultKind
 from antiphon.core.response import Response, ResponseError
+from antiphon.dialects.anthropic.message_ids import MESSAGE_PREFIX, RESPONSE_PREFIX
 from antiphon.dialects.client_dialect import ErrorReply, Problem, whole_seconds
 from antiphon.dialects.overflow import read_overflow
 
@@ -56,10 +57,11 @@ _STATUSES: Mapping[int, str] = {
 }
 _OVERLOADED = 529
 _FINAL_STATUSES = frozenset({401, 403, 501})
+THREAD_UNSUPPORTED = "thread_unsupported_request"
 _THREAD_CODES: Mapping[str, str] = {
     "previous_response_not_found": "thread_not_found",
     "previous_response_not_finished": "thread_continue_in_flight",
-    "thread_unsupported_request": "thread_unsupported_request",
+    THREAD_UNSUPPORTED: THREAD_UNSUPPORTED,
 }
 """Codes of stored responses → codes of threads, by which the tool runners of the SDKs go on."""
 _CODES: Mapping[str, str] = {
@@ -108,6 +110,10 @@ def _classify(problem: Problem) -> tuple[int, str]:
 
 def _message(problem: Problem) -> str:
     fault = problem.fault
+    if problem.code in _THREAD_CODES:
+        return problem.message.replace(
+            f"'{RESPONSE_PREFIX}", f"'{MESSAGE_PREFIX}"
+        )  # the id as the client has it
     if fault is None or fault.code != FaultKind.CONTEXT_LENGTH:
         return problem.message
     return _too_long(fault, problem.message)

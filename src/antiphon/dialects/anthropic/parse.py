@@ -15,6 +15,7 @@ import msgspec
 
 from antiphon.core.items import Document
 from antiphon.core.request import Request, Thinking
+from antiphon.dialects.anthropic.errors import THREAD_UNSUPPORTED
 from antiphon.dialects.anthropic.kept_blocks import is_server_block
 from antiphon.dialects.anthropic.message_ids import response_id
 from antiphon.dialects.anthropic.parse_blocks import read_messages, read_system
@@ -23,7 +24,7 @@ from antiphon.dialects.anthropic.parse_mcp import FORMAT, SERVERS, add_servers
 from antiphon.dialects.anthropic.parse_tools import read_tool_choice, read_tools
 from antiphon.dialects.anthropic.parse_types import REQUEST, check_members
 from antiphon.dialects.client_dialect import NO_HEADERS
-from antiphon.dialects.validate import describe_unknown, suggest_misspelt
+from antiphon.dialects.validate import MAX_MODEL_NAME, describe_unknown, suggest_misspelt
 from antiphon.errors import InvalidRequest
 
 _KNOWN = frozenset(
@@ -107,6 +108,8 @@ def _read_model(fields: Document, unknown: Sequence[str]) -> str:
         raise _missing("model", unknown)
     if not isinstance(model, str) or not model.strip():
         raise invalid("model", "Input should be a non-empty string")
+    if len(model) > MAX_MODEL_NAME:
+        raise invalid("model", f"String should have at most {MAX_MODEL_NAME} characters")
     return model
 
 
@@ -171,9 +174,14 @@ def _read_thread(thread: Any) -> dict[str, Any]:
     """A thread of the server is a chain of stored responses (`previous_response_id`)."""
     if thread is None:
         return {"store": False}
-    previous = thread.get("previous_message_id")
-    if previous is None:
+    kind = thread.get("type")
+    if kind == "create":
         return {"store": True}
+    if kind != "continue":
+        problem = "thread.type: Input should be 'create' or 'continue'"
+        raise InvalidRequest(problem, param="thread.type", code=THREAD_UNSUPPORTED)
+    if not (previous := thread.get("previous_message_id")):
+        raise invalid("thread.previous_message_id", "Field required")
     previous_id = response_id(previous)
     return {"store": True, "previous_response_id": previous_id, "inherits_tools": True}
 

@@ -259,7 +259,7 @@ _ITEMS = {
 def _read_part(block: Any, path: str, text_type: str) -> Document:
     kind = _block_type(block, path)
     if kind == "text":
-        if not isinstance(block.get("text"), str):
+        if block.get("text") is None:
             raise invalid(f"{path}.text", "Field required")
         return _read_text(block, text_type)
     reader = _PARTS.get(kind)

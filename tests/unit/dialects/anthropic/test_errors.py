@@ -134,6 +134,7 @@ def test_a_limit_of_the_client_keeps_its_headers() -> None:
 def test_a_thread_that_cannot_be_continued_has_the_code_of_the_sdk() -> None:
     _, error, _ = of(request_problem(ChainNotFound("resp_1")))
     assert error["details"] == {"error_code": "thread_not_found"}
+    assert "'msg_1'" in error["message"]
     refused = InvalidRequest("No store.", param="thread", code="thread_unsupported_request")
     _, error, _ = of(request_problem(refused))
     assert error["details"] == {"error_code": "thread_unsupported_request"}

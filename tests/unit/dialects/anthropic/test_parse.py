@@ -219,6 +219,23 @@ def test_a_thread_is_a_chain_of_stored_responses() -> None:
 
 
 @table(
+    ("thread", "param", "code"),
+    [
+        ({"type": "continue"}, "thread.previous_message_id", None),
+        ({"type": "continue", "previous_message_id": ""}, "thread.previous_message_id", None),
+        ({}, "thread.type", "thread_unsupported_request"),
+        ({"type": "fork", "previous_message_id": "m"}, "thread.type", "thread_unsupported_request"),
+    ],
+)
+def test_a_thread_is_never_served_without_its_history(
+    thread: Document, param: str, code: str | None
+) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        parse(thread=thread)
+    assert (caught.value.param, caught.value.wire_code) == (param, code)
+
+
+@table(
     ("last", "is_prefill"),
     [
         ({"role": "assistant", "content": "{"}, True),
@@ -242,6 +259,11 @@ def test_text_of_the_assistant_at_the_end_is_a_prefill(last: Any, is_prefill: bo
         (
             {"model": " ", "messages": HI},
             "model: Input should be a non-empty string",
+            "model",
+        ),
+        (
+            {"model": "m" * 257, "messages": HI},
+            "model: String should have at most 256 characters",
             "model",
         ),
         ({"model": "m"}, "messages: Field required", "messages"),
