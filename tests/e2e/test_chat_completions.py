@@ -103,6 +103,26 @@ async def test_the_stream_helper_assembles_calls_and_their_results_go_back(tmp_p
     assert sent[1]["tool_calls"][0]["id"] == sent[2]["tool_call_id"]
 
 
+async def test_an_older_client_calls_its_function_and_sends_the_result(tmp_path: Path) -> None:
+    async with scripted_client(tmp_path, send_frames(CALL_STREAM)) as (client, setup):
+        messages: list[Any] = [{"role": "user", "content": "Weather in Oslo?"}]
+        functions: Any = [WEATHER["function"]]
+        completion = await client.chat.completions.create(
+            model="up/m", messages=messages, functions=functions
+        )
+        [choice] = completion.choices
+        call = choice.message.function_call
+        assert call is not None
+        assert (call.name, json.loads(call.arguments)) == ("get_weather", {"city": "Oslo"})
+        assert choice.finish_reason == "function_call"
+        result = {"role": "function", "name": "get_weather", "content": "warm"}
+        messages += [choice.message.model_dump(exclude_none=True), result]
+        await client.chat.completions.create(model="up/m", messages=messages, functions=functions)
+        sent = setup.upstream.requests[-1].body["messages"]
+    assert [message["role"] for message in sent] == ["user", "assistant", "tool"]
+    assert sent[1]["tool_calls"][0]["id"] == sent[2]["tool_call_id"]
+
+
 async def test_structured_output_is_parsed(tmp_path: Path) -> None:
     document = json.dumps({"name": "Ada", "age": 36})
     frames = (chunk({"content": document}), chunk({}, "stop"), DONE)

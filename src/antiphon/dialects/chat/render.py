@@ -5,6 +5,8 @@
 2. Reasoning is sent under both of its names in the same chunk: every client takes it once.
 3. A response that ends has exactly one `finish_reason`: agents wait for it for ever. A response
    that fails has none: half of a response must not look like a whole one.
+4. A client that has sent `functions` gets its call as `function_call`: it is older than
+   `tool_calls`, and reads one call of a message.
 """
 
 from __future__ import annotations
@@ -72,6 +74,7 @@ class ChatRenderer:
         self._opening = b""
         self._calls: dict[int, int] = {}
         """The index of each call by the output index of its item."""
+        self._is_old = _sends_functions(request)
         self._states = CarriedStates(request)
         self._has_arguments = False
         self._has_failed = False
@@ -141,8 +144,13 @@ class ChatRenderer:
             return b""
         index = self._calls[event.output_index] = len(self._calls)
         self._has_arguments = False
-        rendered = call.render(self._states.take(), arguments="")
-        return self._chunk({"tool_calls": [{"index": index, **rendered}]})
+        return self._call_chunk(index, call.render(self._states.take(), arguments=""))
+
+    def _call_chunk(self, index: int, call: Document) -> bytes:
+        """A chunk with a call, or a part of it."""
+        if not self._is_old:
+            return self._chunk({"tool_calls": [{"index": index, **call}]})
+        return b"" if index else self._chunk({"function_call": call["function"]})
 
     def _render_arguments(self, event: ArgumentsDelta | InputDelta) -> bytes:
         if not event.delta:
@@ -151,8 +159,7 @@ class ChatRenderer:
         fragment: Document = {"function": {"arguments": event.delta}}
         if isinstance(event, InputDelta):
             fragment = {"custom": {"input": event.delta}}
-        index = self._calls[event.output_index]
-        return self._chunk({"tool_calls": [{"index": index, **fragment}]})
+        return self._call_chunk(self._calls[event.output_index], fragment)
 
     def _render_item_end(self, event: ItemDone) -> bytes:
         """Send what only the finished item has: arguments that were not streamed, and state."""
@@ -164,13 +171,12 @@ class ChatRenderer:
         call = read_call(item)
         if call is None or self._has_arguments or not call.arguments:
             return b""
-        index = self._calls[event.output_index]
         part = {call.kind: {call.member: call.arguments}}
-        return self._chunk({"tool_calls": [{"index": index, **part}]})
+        return self._call_chunk(self._calls[event.output_index], part)
 
     def _render_end(self, event: Completed | Incomplete) -> bytes:
         response = event.response
-        last = self._chunk({}, finish_reason(response))
+        last = self._chunk({}, finish_reason(response, is_old=self._is_old))
         if not self._with_usage:
             return last
         usage = _encode(render_usage(response.usage))
@@ -179,6 +185,11 @@ class ChatRenderer:
     def _render_failure(self, event: Failed) -> bytes:
         self._has_failed = True
         return stream_error(event.response)
+
+
+def _sends_functions(request: Request) -> bool:
+    """Whether a client declares its functions as the API did before `tools`."""
+    return bool(request.raw.get("functions")) and not request.raw.get("tools")
 
 
 def completion_id(response: Response) -> str:
@@ -212,12 +223,13 @@ class CarriedStates:
 
 def render_whole(response: Response, request: Request, profile: Profile) -> bytes:
     """Render a response that is not streamed."""
+    is_old = _sends_functions(request)
     calls = _render_calls(response.output, request)
     choice = {
         "index": 0,
-        "message": _render_message(response.output, calls, profile),
+        "message": _render_message(response.output, calls, profile, is_old=is_old),
         "logprobs": _render_logprobs(response.output),
-        "finish_reason": finish_reason(response),
+        "finish_reason": finish_reason(response, is_old=is_old),
     }
     return _encode(
         {
@@ -243,7 +255,9 @@ def _render_calls(output: Sequence[Item], request: Request) -> list[Document]:
     return calls
 
 
-def _render_message(output: Sequence[Item], calls: list[Document], profile: Profile) -> Document:
+def _render_message(
+    output: Sequence[Item], calls: list[Document], profile: Profile, *, is_old: bool
+) -> Document:
     parts = [part for item in output if isinstance(item, Message) for part in item.content]
     text = "".join(part.text for part in parts if isinstance(part, OutputText))
     refusal = "".join(part.refusal for part in parts if isinstance(part, RefusalText))
@@ -273,7 +287,7 @@ def _render_message(output: Sequence[Item], calls: list[Document], profile: Prof
     if details:
         message["reasoning_details"] = details
     if calls:
-        message["tool_calls"] = calls
+        message |= {"function_call": calls[0]["function"]} if is_old else {"tool_calls": calls}
     return message
 
 
@@ -313,14 +327,16 @@ def render_annotation(annotation: Document) -> Document:
     return {"type": kind, kind: nested}
 
 
-def finish_reason(response: Response) -> str:
-    """Return why a response has ended."""
+def finish_reason(response: Response, *, is_old: bool = False) -> str:
+    """Return why a response has ended. `is_old`: for a client that sends `functions`."""
     if response.incomplete_details is not None:
         return (
             "content_filter" if response.incomplete_details.reason == "content_filter" else "length"
         )
     has_calls = any(read_call(item) is not None for item in response.output)
-    return "tool_calls" if has_calls else "stop"
+    if not has_calls:
+        return "stop"
+    return "function_call" if is_old else "tool_calls"
 
 
 def render_usage(usage: ResponseUsage | None) -> Document:
