@@ -114,6 +114,7 @@ async def test_a_failure_before_the_first_byte_is_the_exception_of_its_status(
             await client.messages.create(model=model, max_tokens=9, messages=ask())
     assert isinstance(caught.value.body, dict)
     assert caught.value.body["type"] == "error"
+    assert caught.value.body["request_id"] == caught.value.request_id
 
 
 async def test_a_failure_in_the_middle_raises(tmp_path: Path) -> None:

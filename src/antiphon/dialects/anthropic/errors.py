@@ -95,7 +95,7 @@ def render_error(problem: Problem) -> ErrorReply:
         headers["retry-after"] = whole_seconds(problem.retry_after_s)
     if problem.is_permanent or status in _FINAL_STATUSES:
         headers["x-should-retry"] = "false"
-    return ErrorReply(status, _body(error), headers)
+    return ErrorReply(status, _body(error, problem.request_id), headers)
 
 
 def _classify(problem: Problem) -> tuple[int, str]:
@@ -146,5 +146,6 @@ def _failure(code: str, message: str) -> dict[str, str]:
     return {"type": _CODES.get(code, "api_error"), "message": words}
 
 
-def _body(error: Mapping[str, object]) -> bytes:
-    return msgspec.json.encode({"type": "error", "error": error})
+def _body(error: Mapping[str, object], request_id: str = "") -> bytes:
+    about = {"request_id": request_id} if request_id else {}
+    return msgspec.json.encode({"type": "error", "error": error, **about})

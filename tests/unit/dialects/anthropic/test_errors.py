@@ -112,6 +112,12 @@ def test_a_problem_of_the_gateway_has_a_type(
     assert ("x-should-retry" in headers) is is_final
 
 
+def test_an_error_names_its_request() -> None:
+    reply = render_error(Problem(status=400, message="m", request_id="req_1"))
+    assert json.loads(reply.body)["request_id"] == "req_1"
+    assert "request_id" not in json.loads(render_error(Problem(status=400, message="m")).body)
+
+
 def test_a_delay_is_in_whole_seconds() -> None:
     _, _, headers = of(Problem(status=429, message="m", retry_after_s=1.2))
     assert headers["retry-after"] == "2"
