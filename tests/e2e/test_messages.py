@@ -142,3 +142,4 @@ async def test_input_tokens_are_counted(tmp_path: Path) -> None:
     async with running(settings(tmp_path)) as gateway, messages_client(gateway) as client:
         counted = await client.messages.count_tokens(model="echo/echo", messages=ask("one two"))
     assert counted.input_tokens > 0
+    assert counted.to_dict() == {"input_tokens": counted.input_tokens, "estimated": True}
