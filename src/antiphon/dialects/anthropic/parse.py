@@ -35,7 +35,6 @@ _KNOWN = frozenset(
     """.split()
 )
 _SERVICE_TIERS = {"standard_only": "default"}
-_SOURCES = "web_search_call.action.sources"
 
 
 def parse_messages(
@@ -65,7 +64,8 @@ def parse_messages(
         input=(*read_system(fields.get("system")), *read_messages(messages)),
         stream=fields.get("stream") is True and not is_count,
         stream_options={"include_obfuscation": False},
-        include=_include(tools),
+        include=frozenset({"reasoning.encrypted_content"}),
+        shows_searches=True,
         tools=add_servers(tools, servers, messages) if has_servers else tools,
         tool_choice=read_tool_choice(fields.get("tool_choice"), tools),
         parallel_tool_calls=_read_parallel(fields),
@@ -111,11 +111,6 @@ def _read_model(fields: Document, unknown: Sequence[str]) -> str:
     if len(model) > MAX_MODEL_NAME:
         raise invalid("model", f"String should have at most {MAX_MODEL_NAME} characters")
     return model
-
-
-def _include(tools: tuple[Document, ...]) -> frozenset[str]:
-    searches = any(tool["type"] == "web_search" for tool in tools)
-    return frozenset({"reasoning.encrypted_content", *([_SOURCES] if searches else [])})
 
 
 def _read_parallel(fields: Document) -> bool | None:
