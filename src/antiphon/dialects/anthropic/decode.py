@@ -97,7 +97,10 @@ _decode_document = msgspec.json.Decoder().decode
 
 _NAMED = frozenset("type id role model content stop_sequence usage error".split())
 """Members of a message that have a canonical name."""
-_LIMITS = ("max_tokens", "model_context_window_exceeded")
+_CUTS = ("max_tokens", "model_context_window_exceeded", "refusal")
+"""Reasons that may end a message within a block."""
+_REFUSED = "The model refused to respond."
+"""The text of a refusal that comes without an explanation."""
 
 # The block that a delta implies, for servers that leave out `content_block_start`.
 _IMPLIED_BLOCKS: Mapping[str, Raw] = {
@@ -251,14 +254,16 @@ class AnthropicDecoder:
         deltas: list[Delta] = []
         if reason is not None:
             self._finished = True
-            deltas += self._blocks.close_all(is_cut=reason in _LIMITS)
+            deltas += self._blocks.close_all(is_cut=reason in _CUTS)
         deltas += self._usage.feed(usage)
-        match message.get("stop_details"):
-            case {"explanation": str(text)} if text:
-                deltas.append(Refusal(text))
         match message.get("stop_details"):
             case {"reason": "content_filter"} if reason is not None:  # of our own renderer
                 reason = "content_filter"
+        match message.get("stop_details"):
+            case {"explanation": str(text)} if text:
+                deltas.append(Refusal(text))
+            case _ if reason == "refusal":
+                deltas.append(Refusal(_REFUSED))
         extras = ("stop_details", "container")
         deltas += [Extra(name, message[name]) for name in extras if message.get(name) is not None]
         if self._keeps_blocks:

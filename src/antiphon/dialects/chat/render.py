@@ -52,6 +52,7 @@ from antiphon.dialects.client_dialect import EventBatch
 
 DONE = b"data: [DONE]\n\n"
 KEEPALIVE = b": keep-alive\n\n"
+_BREAK = "\n\n"
 
 _encode = msgspec.json.Encoder().encode
 _REFUSAL_READERS = frozenset({"openai-python", "openai-node"})
@@ -74,6 +75,8 @@ class ChatRenderer:
         self._opening = b""
         self._calls: dict[int, int] = {}
         """The index of each call by the output index of its item."""
+        self._separator = ""
+        """What stands between the text and a refusal that is sent as content."""
         self._is_old = _sends_functions(request)
         self._states = CarriedStates(request)
         self._has_arguments = False
@@ -120,11 +123,15 @@ class ChatRenderer:
         return self._chunk({"role": "assistant", "content": ""})
 
     def _render_text(self, event: TextDelta) -> bytes:
+        self._separator = _BREAK
         logprobs = {"content": event.logprobs, "refusal": None} if event.logprobs else None
         return self._chunk({"content": event.delta}, logprobs=logprobs)
 
     def _render_refusal(self, event: RefusalDelta) -> bytes:
-        return self._chunk({self._refusal: event.delta})
+        if self._refusal == "refusal":
+            return self._chunk({"refusal": event.delta})
+        separator, self._separator = self._separator, ""
+        return self._chunk({"content": separator + event.delta})
 
     def _render_reasoning(self, event: ReasoningDelta | SummaryDelta) -> bytes:
         return self._chunk({"reasoning_content": event.delta, "reasoning": event.delta})
@@ -133,7 +140,7 @@ class ChatRenderer:
         """Separate the parts of a summary: its text is one string in this format."""
         if event.summary_index == 0:
             return b""
-        return self._chunk({"reasoning_content": "\n\n", "reasoning": "\n\n"})
+        return self._chunk({"reasoning_content": _BREAK, "reasoning": _BREAK})
 
     def _render_annotation(self, event: AnnotationAdded) -> bytes:
         return self._chunk({"annotations": [render_annotation(event.annotation)]})
@@ -262,7 +269,7 @@ def _render_message(
     text = "".join(part.text for part in parts if isinstance(part, OutputText))
     refusal = "".join(part.refusal for part in parts if isinstance(part, RefusalText))
     if refusal and profile.name not in _REFUSAL_READERS:
-        text, refusal = text + refusal, ""
+        text, refusal = f"{text}{_BREAK if text else ''}{refusal}", ""
     message: Document = {
         "role": "assistant",
         "content": None if not text and (calls or refusal) else text,

@@ -134,9 +134,15 @@ def test_a_refusal_has_its_explanation() -> None:
     ]
     silent = details | {"explanation": None}
     assert fed(stop("refusal", stop_details=silent)) == [
+        Refusal("The model refused to respond."),
         Extra("stop_details", silent),
         Finish("refusal"),
     ]
+
+
+def test_a_refusal_without_an_explanation_is_one_all_the_same() -> None:
+    """The API has none for some categories, and older versions had none at all."""
+    assert fed(stop("refusal")) == [Refusal("The model refused to respond."), Finish("refusal")]
 
 
 def test_the_container_is_an_extra() -> None:

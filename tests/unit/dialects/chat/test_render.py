@@ -155,6 +155,14 @@ def test_a_refusal_is_where_the_client_looks_for_it(profile: Profile, member: st
     assert message[member] == "no"
 
 
+def test_a_refusal_as_content_does_not_run_into_the_text_before_it() -> None:
+    events, made = finished(Text("Well"), Refusal("I can"), Refusal("not."))
+    content = [delta["content"] for delta in deltas_of(render(events)) if "content" in delta]
+    assert "".join(content) == "Well\n\nI cannot."
+    [choice] = json.loads(render_whole(made.snapshot, request(), OTHER))["choices"]
+    assert choice["message"]["content"] == "Well\n\nI cannot."
+
+
 def test_a_call_has_its_name_once_and_its_arguments_as_they_arrive() -> None:
     events, _ = finished(
         ToolCall(index=0, call_id="c1", name="get_weather", arguments='{"a"'),
