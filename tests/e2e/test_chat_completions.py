@@ -106,7 +106,8 @@ async def test_the_stream_helper_assembles_calls_and_their_results_go_back(tmp_p
 async def test_an_older_client_calls_its_function_and_sends_the_result(tmp_path: Path) -> None:
     async with scripted_client(tmp_path, send_frames(CALL_STREAM)) as (client, setup):
         messages: list[Any] = [{"role": "user", "content": "Weather in Oslo?"}]
-        functions: Any = [WEATHER["function"]]
+        weather: Any = WEATHER
+        functions = [weather["function"]]
         completion = await client.chat.completions.create(
             model="up/m", messages=messages, functions=functions
         )

@@ -178,7 +178,7 @@ class ChatRenderer:
         call = read_call(item)
         if call is None or self._has_arguments or not call.arguments:
             return b""
-        part = {call.kind: {call.member: call.arguments}}
+        part: Document = {call.kind: {call.member: call.arguments}}
         return self._call_chunk(self._calls[event.output_index], part)
 
     def _render_end(self, event: Completed | Incomplete) -> bytes:

@@ -34,7 +34,8 @@ def test_a_minimal_request_is_not_stored_and_asks_for_sealed_state() -> None:
     assert request.raw is document
     assert (request.model, request.max_output_tokens, request.is_large) == ("m", 100, True)
     assert (request.stream, request.store, request.prefill) == (False, False, None)
-    assert (request.include, request.shows_searches) == ({"reasoning.encrypted_content"}, True)
+    assert request.include == {"reasoning.encrypted_content"}
+    assert request.shows_searches
     assert (request.prompt_caching, request.client_format) == ("client", "messages")
     assert request.stream_options == {"include_obfuscation": False}
     assert (request.unknown, request.extra, request.tool_choice) == ((), None, "auto")
