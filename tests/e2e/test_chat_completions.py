@@ -104,7 +104,11 @@ async def test_the_stream_helper_assembles_calls_and_their_results_go_back(tmp_p
 
 
 async def test_an_older_client_calls_its_function_and_sends_the_result(tmp_path: Path) -> None:
-    async with scripted_client(tmp_path, send_frames(CALL_STREAM)) as (client, setup):
+    """It has one call in a message, whatever the model does."""
+    rome = {"name": "get_weather", "arguments": '{"city": "Rome"}'}
+    second = chunk({"tool_calls": [{**CALL, "index": 1, "id": "call_2", "function": rome}]})
+    script = send_frames((*CALL_STREAM[:-3], second, *CALL_STREAM[-3:]))
+    async with scripted_client(tmp_path, script) as (client, setup):
         messages: list[Any] = [{"role": "user", "content": "Weather in Oslo?"}]
         weather: Any = WEATHER
         functions = [weather["function"]]
@@ -122,6 +126,7 @@ async def test_an_older_client_calls_its_function_and_sends_the_result(tmp_path:
         sent = setup.upstream.requests[-1].body["messages"]
     assert [message["role"] for message in sent] == ["user", "assistant", "tool"]
     assert sent[1]["tool_calls"][0]["id"] == sent[2]["tool_call_id"]
+    assert setup.upstream.requests[0].body["parallel_tool_calls"] is False
 
 
 async def test_structured_output_is_parsed(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from antiphon.core.items import Document
 from antiphon.core.request import Request
-from antiphon.dialects.chat.own_names import MAX_TOKENS, SEARCH
+from antiphon.dialects.chat.own_names import MAX_TOKENS, SEARCH, sends_functions
 from antiphon.dialects.chat.parse_messages import read_messages
 from antiphon.dialects.validate import (
     Reader,
@@ -52,6 +52,8 @@ def parse_chat(raw: Document, *, is_large: bool = False) -> Request:
         if name in fields:
             read(fields[name], name)
     _reject_unsupported(fields)
+    if sends_functions(fields):
+        values["parallel_tool_calls"] = False
     return Request(
         raw=raw,
         is_large=is_large,

@@ -48,6 +48,7 @@ from antiphon.core.response import Response, ResponseUsage
 from antiphon.dialects.chat.call_items import read_call
 from antiphon.dialects.chat.client_call_ids import NO_STATES, SealedStates
 from antiphon.dialects.chat.errors import stream_error
+from antiphon.dialects.chat.own_names import sends_functions
 from antiphon.dialects.client_dialect import EventBatch
 
 DONE = b"data: [DONE]\n\n"
@@ -77,7 +78,7 @@ class ChatRenderer:
         """The index of each call by the output index of its item."""
         self._separator = ""
         """What stands between the text and a refusal that is sent as content."""
-        self._is_old = _sends_functions(request)
+        self._is_old = sends_functions(request.raw)
         self._states = CarriedStates(request)
         self._has_arguments = False
         self._has_failed = False
@@ -155,9 +156,9 @@ class ChatRenderer:
 
     def _call_chunk(self, index: int, call: Document) -> bytes:
         """A chunk with a call, or a part of it."""
-        if not self._is_old:
-            return self._chunk({"tool_calls": [{"index": index, **call}]})
-        return b"" if index else self._chunk({"function_call": call["function"]})
+        if self._is_old:
+            return self._chunk({"function_call": call["function"]})
+        return self._chunk({"tool_calls": [{"index": index, **call}]})
 
     def _render_arguments(self, event: ArgumentsDelta | InputDelta) -> bytes:
         if not event.delta:
@@ -194,11 +195,6 @@ class ChatRenderer:
         return stream_error(event.response)
 
 
-def _sends_functions(request: Request) -> bool:
-    """Whether a client declares its functions as the API did before `tools`."""
-    return bool(request.raw.get("functions")) and not request.raw.get("tools")
-
-
 def completion_id(response: Response) -> str:
     """`resp_6afb…` is `chatcmpl-6afb…` in this format."""
     return f"chatcmpl-{response.id.removeprefix('resp_')}"
@@ -230,7 +226,7 @@ class CarriedStates:
 
 def render_whole(response: Response, request: Request, profile: Profile) -> bytes:
     """Render a response that is not streamed."""
-    is_old = _sends_functions(request)
+    is_old = sends_functions(request.raw)
     calls = _render_calls(response.output, request)
     choice = {
         "index": 0,

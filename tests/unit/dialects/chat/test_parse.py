@@ -230,6 +230,13 @@ def test_tools_are_flattened_and_keep_their_members() -> None:
     assert parse(web_search_options={}).tools == ({"type": "web_search"},)
 
 
+def test_a_client_that_sends_functions_gets_one_call_at_a_time() -> None:
+    functions = [{"name": "old"}]
+    assert parse(functions=functions).parallel_tool_calls is False
+    newer = [{"type": "function", "function": {"name": "new"}}]
+    assert parse(functions=functions, tools=newer).parallel_tool_calls is None
+
+
 @table(
     ("members", "choice"),
     [

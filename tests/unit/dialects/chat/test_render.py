@@ -191,7 +191,6 @@ def test_a_client_that_sends_functions_gets_one_function_call() -> None:
     old = structs.replace(request(), raw={"functions": [{"name": "f"}]})
     events, made = finished(
         ToolCall(index=0, call_id="c1", name="f", arguments='{"a": 1}'),
-        ToolCall(index=1, call_id="c2", name="f", arguments='{"a": 2}'),
         reason="tool_calls",
     )
     chunks = chunks_of(ChatRenderer(old, OTHER), events)
