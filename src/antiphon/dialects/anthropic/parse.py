@@ -14,6 +14,7 @@ from typing import Any, Literal
 import msgspec
 
 from antiphon.core.items import Document
+from antiphon.core.plan.effort import effort_of_budget
 from antiphon.core.request import Request, Thinking
 from antiphon.dialects.anthropic.errors import THREAD_UNSUPPORTED
 from antiphon.dialects.anthropic.kept_blocks import is_server_block
@@ -188,8 +189,6 @@ _MODES: Mapping[str, Literal["enabled", "adaptive", "disabled"]] = {
     "adaptive": "adaptive",
     "disabled": "disabled",
 }
-_LOW_BUDGET = 4096
-_MEDIUM_BUDGET = 12_288
 
 
 def _read_thinking(fields: Document) -> dict[str, Any]:
@@ -212,10 +211,7 @@ def _effort(thinking: Thinking) -> str | None:
         return "none"
     if thinking.effort is not None or thinking.mode == "default":
         return thinking.effort
-    budget = thinking.budget_tokens
-    if budget is None or budget >= _MEDIUM_BUDGET:
-        return "high"  # the API's own default
-    return "medium" if budget >= _LOW_BUDGET else "low"
+    return effort_of_budget(thinking.budget_tokens)
 
 
 # --- numbers and names ----------------------------------------------------------------------------

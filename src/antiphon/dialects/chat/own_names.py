@@ -26,6 +26,7 @@ _NAMES: Mapping[str, str] = {
     "text.format.type": "response_format.type",
     "text.format.schema": "response_format.json_schema.schema",
     "text.verbosity": "verbosity",
+    "thinking.budget_tokens": "reasoning.max_tokens",
     "include": "logprobs",
     "message.output_text.logprobs": "logprobs",
     "call_id": "tool_call_id",

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from antiphon.core.items import Document
-from antiphon.core.request import Request
+from antiphon.core.request import Request, Thinking
 from antiphon.dialects.chat.client_call_ids import SealedStates, write_call_id
 from antiphon.dialects.chat.parse import parse_chat
 from antiphon.dialects.chat.parse_messages import ROLES
@@ -314,6 +314,15 @@ def test_members_with_the_same_meaning_keep_their_values() -> None:
         ({"reasoning_effort": "low"}, "effort", "low"),
         ({"reasoning": {"effort": "high"}}, "effort", "high"),
         ({"reasoning": {"enabled": False}}, "effort", "none"),
+        ({"reasoning": {"max_tokens": 2048}}, "effort", "low"),
+        ({"reasoning": {"max_tokens": 2048, "effort": "high"}}, "effort", "high"),
+        (
+            {"reasoning": {"max_tokens": 2048}},
+            "thinking",
+            Thinking(mode="enabled", budget_tokens=2048),
+        ),
+        ({"reasoning": {"max_tokens": 0}}, "thinking", None),
+        ({"reasoning": {"max_tokens": 2048, "enabled": False}}, "thinking", None),
         ({"logprobs": True}, "include", {"message.output_text.logprobs"}),
         ({"logprobs": False}, "include", set()),
         ({"web_search_options": {"user_location": 1}}, "tools", ({"type": "web_search"},)),
