@@ -169,6 +169,7 @@ REQUESTS: Mapping[str, list[tuple[ClientDialect, Document]]] = {
     ],
     "thinking budget": [
         (MESSAGES, {"messages": _SAID, "thinking": {"type": "enabled", "budget_tokens": 2048}}),
+        (CHAT, {"messages": _SAID, "reasoning": {"max_tokens": 2048}}),
     ],
     "is_error": [
         (

@@ -103,6 +103,32 @@ async def test_the_stream_helper_assembles_calls_and_their_results_go_back(tmp_p
     assert sent[1]["tool_calls"][0]["id"] == sent[2]["tool_call_id"]
 
 
+async def test_an_older_client_calls_its_function_and_sends_the_result(tmp_path: Path) -> None:
+    """It has one call in a message, whatever the model does."""
+    rome = {"name": "get_weather", "arguments": '{"city": "Rome"}'}
+    second = chunk({"tool_calls": [{**CALL, "index": 1, "id": "call_2", "function": rome}]})
+    script = send_frames((*CALL_STREAM[:-3], second, *CALL_STREAM[-3:]))
+    async with scripted_client(tmp_path, script) as (client, setup):
+        messages: list[Any] = [{"role": "user", "content": "Weather in Oslo?"}]
+        weather: Any = WEATHER
+        functions = [weather["function"]]
+        completion = await client.chat.completions.create(
+            model="up/m", messages=messages, functions=functions
+        )
+        [choice] = completion.choices
+        call = choice.message.function_call
+        assert call is not None
+        assert (call.name, json.loads(call.arguments)) == ("get_weather", {"city": "Oslo"})
+        assert choice.finish_reason == "function_call"
+        result = {"role": "function", "name": "get_weather", "content": "warm"}
+        messages += [choice.message.model_dump(exclude_none=True), result]
+        await client.chat.completions.create(model="up/m", messages=messages, functions=functions)
+        sent = setup.upstream.requests[-1].body["messages"]
+    assert [message["role"] for message in sent] == ["user", "assistant", "tool"]
+    assert sent[1]["tool_calls"][0]["id"] == sent[2]["tool_call_id"]
+    assert setup.upstream.requests[0].body["parallel_tool_calls"] is False
+
+
 async def test_structured_output_is_parsed(tmp_path: Path) -> None:
     document = json.dumps({"name": "Ada", "age": 36})
     frames = (chunk({"content": document}), chunk({}, "stop"), DONE)

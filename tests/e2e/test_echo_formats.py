@@ -114,6 +114,8 @@ async def test_the_web_is_searched_and_cited(tmp_path: Path) -> None:
         )
     kinds = [block.type for block in message.content]
     assert kinds[:2] == ["server_tool_use", "web_search_tool_result"]
+    [found] = [block for block in message.content if block.type == "web_search_tool_result"]
+    assert "'title': 'About " in str(found.to_dict())
     assert message.usage.server_tool_use is not None
     assert message.usage.server_tool_use.web_search_requests == 1
 

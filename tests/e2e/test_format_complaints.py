@@ -131,7 +131,8 @@ async def test_an_overflow_has_the_words_that_clients_of_each_format_know(tmp_pa
         messages = await post(setup, "messages", {"messages": [user("hi")], "max_tokens": 9})
     assert (chat[0], messages[0]) == (400, 400)
     assert b"context_length_exceeded" in chat[2]
-    assert b"prompt is too long" in messages[2]
+    assert b"maximum context length is 8192 tokens" in chat[2]
+    assert b"prompt is too long: 9000 tokens > 8192 maximum" in messages[2]
 
 
 @row(18)

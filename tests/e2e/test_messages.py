@@ -114,6 +114,7 @@ async def test_a_failure_before_the_first_byte_is_the_exception_of_its_status(
             await client.messages.create(model=model, max_tokens=9, messages=ask())
     assert isinstance(caught.value.body, dict)
     assert caught.value.body["type"] == "error"
+    assert caught.value.body["request_id"] == caught.value.request_id
 
 
 async def test_a_failure_in_the_middle_raises(tmp_path: Path) -> None:
@@ -141,3 +142,4 @@ async def test_input_tokens_are_counted(tmp_path: Path) -> None:
     async with running(settings(tmp_path)) as gateway, messages_client(gateway) as client:
         counted = await client.messages.count_tokens(model="echo/echo", messages=ask("one two"))
     assert counted.input_tokens > 0
+    assert counted.to_dict() == {"input_tokens": counted.input_tokens, "estimated": True}

@@ -245,6 +245,24 @@ async def test_another_provider_gets_the_text_and_anthropic_its_blocks_again(
         assert server.requests[-1].body["messages"] == last
 
 
+async def test_documents_by_their_addresses_reach_anthropic_whatever_these_end_with(
+    tmp_path: Path,
+) -> None:
+    """An address in this format is that of a PDF. Other providers see it in the text."""
+    blocks = [
+        {"type": "document", "source": {"type": "url", "url": url}}
+        for url in ("https://a.test/b.pdf", "https://a.test/pdf/2610.00001")
+    ]
+    question = {"role": "user", "content": [*blocks, {"type": "text", "text": "What is new?"}]}
+    async with gateway_of_both(tmp_path, Providers()) as (gateway, server):
+        _, reported = await post(gateway, asked(question))
+        assert server.requests[-1].body["messages"] == [question]
+        assert "history.file" not in reported
+        _, reported = await post(gateway, asked(question, model="other/m"))
+        assert "history.file.replaced" in reported
+        assert "https://a.test/pdf/2610.00001" in str(server.requests[-1].body["messages"])
+
+
 async def test_code_that_the_provider_ran_is_a_call_for_another_one(tmp_path: Path) -> None:
     use = {
         "type": "server_tool_use",

@@ -57,6 +57,8 @@ class Request(Struct, frozen=True, kw_only=True):
     returns; or by the ids of calls, if it returns nothing else: from the store, or within the ids,
     for a client that wants nothing stored."""
     include: frozenset[str] = frozenset()
+    shows_searches: bool = False
+    """The client's format shows what a search of the web has found, by its titles."""
 
     tools: tuple[Document, ...] = ()
     tool_choice: str | Document = "auto"

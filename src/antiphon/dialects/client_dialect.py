@@ -56,6 +56,8 @@ class Problem(Struct, frozen=True, kw_only=True):
     is_permanent: bool = False
     """Whether a retry cannot succeed until the client or the operator changes something."""
     retry_after_s: float | None = None
+    request_id: str = ""
+    """The id of the HTTP request; empty if it has none."""
     headers: Mapping[str, str] = {}
     """Headers that every format has: those of limits, and `allow`."""
 

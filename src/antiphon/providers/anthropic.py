@@ -22,6 +22,7 @@ def _add_api_features(can: Capabilities) -> Capabilities:
         parameters=can.parameters | {*users, "service_tier", "max_tool_calls"} | _OWN_FORMAT,
         ranges={**can.ranges, **users},
         allowed_values={"service_tier": frozenset({"auto", "default", "priority"})},
+        inputs=can.inputs | {"file_url"},
         media=ACCEPTED_MEDIA,
         web_search="native",
         web_search_limits=frozenset(

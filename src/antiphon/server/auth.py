@@ -43,20 +43,26 @@ class Authenticator:
         """Return the name of the client's key; raises `InvalidRequest` with status 401 or 403."""
         if not self._keys:
             return self._authenticate_loopback(http)
-        # The server decodes headers with surrogateescape: this restores the bytes as sent.
-        key = _read_key(http.headers).encode("utf-8", "surrogateescape")
+        sent = _read_keys(http.headers)
+        client = next((found for key in sent.values() if (found := self._find(key))), "")
+        if not client:
+            names = " or ".join(f"`{name}`" for name in sent)
+            raise InvalidRequest(
+                f"Incorrect API key: {names} must have one of the gateway's own keys."
+                if sent
+                else "An API key is required: send `Authorization: Bearer KEY`, or the key as"
+                " `x-api-key`.",
+                code="invalid_api_key",
+                status=401,
+            )
+        return client
+
+    def _find(self, key: bytes) -> str:
+        """Return whose key it is; empty if it is no client's."""
         client = ""
         for name, known in self._keys.items():  # always all of them: constant time
             if hmac.compare_digest(key, known):
                 client = name
-        if not client:
-            raise InvalidRequest(
-                "Incorrect API key: `Authorization` must have one of the gateway's own keys."
-                if key
-                else "An API key is required: send `Authorization: Bearer KEY`.",
-                code="invalid_api_key",
-                status=401,
-            )
         return client
 
     def _authenticate_loopback(self, http: HTTPRequest) -> str:
@@ -78,11 +84,16 @@ class Authenticator:
         return "local"
 
 
-def _read_key(headers: Mapping[str, str]) -> str:
+def _read_keys(headers: Mapping[str, str]) -> dict[str, bytes]:
+    """Read the keys of a request by the names of their headers. Clients of Messages may send two,
+    if their environment has one of another server, too."""
     scheme, _, token = headers.get("authorization", "").partition(" ")
-    if scheme.lower() == "bearer":
-        return token.strip()
-    return headers.get("x-api-key", "")
+    keys = {
+        "Authorization": token.strip() if scheme.lower() == "bearer" else "",
+        "x-api-key": headers.get("x-api-key", ""),
+    }
+    # The server decodes headers with surrogateescape: this restores the bytes as sent.
+    return {name: key.encode("utf-8", "surrogateescape") for name, key in keys.items() if key}
 
 
 def host_name(host: str) -> str:

@@ -34,6 +34,7 @@ def describe_error(error: Exception, caller: Caller) -> Problem:
         problem = fault_problem(error.fault, error.description)
     else:
         problem = _internal_problem(error, caller.locale)
+    problem = structs.replace(problem, request_id=caller.request_id)
     return _adapt_status(problem, caller.profile)
 
 

@@ -45,7 +45,7 @@ SHARED_DIALECTS: Mapping[str, ClientDialect] = {"anthropic-version": MESSAGES}
 EXACT: Mapping[str, Route] = {
     "/v1/chat/completions": Route({"POST": create}, CHAT),
     "/v1/messages": Route({"POST": create}, MESSAGES),
-    "/v1/messages/count_tokens": Route({"POST": responses.count_tokens}, MESSAGES),
+    "/v1/messages/count_tokens": Route({"POST": responses.count_tokens_of_messages}, MESSAGES),
     "/v1/responses": Route({"POST": create, **_get(connect)}),
     "/v1/responses/compact": Route({"POST": responses.compact}),
     "/v1/responses/input_tokens": Route({"POST": responses.count_tokens}),

@@ -112,7 +112,8 @@ class MessagesReader:
 
     def _open_block(self, event: Document) -> None:
         reading, block = self.reading, {**event["content_block"]}
-        reading.expect(self._open is None, f"a block opens in block {self._open}")
+        is_closed = self._open is None or self._is_call_open()
+        reading.expect(is_closed, f"a block opens in block {self._open}")
         reading.expect(
             event["index"] == len(reading.blocks),
             f"block {event['index']} follows {len(reading.blocks)} blocks",
@@ -165,11 +166,15 @@ class MessagesReader:
         reading = self.reading
         _read_reason(reading, event["delta"])
         reading.usage = event["usage"]
-        if self._open is not None:  # a call that was cut off stays open: nobody may run it
-            is_call = reading.blocks[self._open]["type"] == "tool_use"
-            is_cut = is_call and reading.reason not in _ENDED
-            reading.expect(is_cut, f"block {self._open} is open at the end")
+        is_closed = self._open is None or self._is_call_open()
+        reading.expect(is_closed, f"block {self._open} is open at the end")
+        is_cut = not all(call.is_closed for call in reading.calls)
+        reading.expect(not is_cut or reading.reason not in _ENDED, "a call is open at the end")
         _check_end(reading)
+
+    def _is_call_open(self) -> bool:
+        """Whether a call is open: one that was cut off stays so, as a closed one would be run."""
+        return self._open is not None and self.reading.blocks[self._open]["type"] == "tool_use"
 
     def _read_error(self, event: Document) -> None:
         reading = self.reading

@@ -192,8 +192,8 @@ def _done_after_error(_: Any) -> Any:
 
 
 def _finish_with_stop(original: Any) -> Any:
-    def finish_reason(response: Any) -> str:
-        found: str = original(response)
+    def finish_reason(response: Any, **options: Any) -> str:
+        found: str = original(response, **options)
         return "stop" if found == "tool_calls" else found
 
     return finish_reason

@@ -30,7 +30,8 @@ def authenticate(
     )
 
 
-INCORRECT = "Incorrect API key: `Authorization` must have one of the gateway's own keys."
+REQUIRED = "An API key is required: send `Authorization: Bearer KEY`, or the key as `x-api-key`."
+INCORRECT = "Incorrect API key: {} must have one of the gateway's own keys."
 
 
 @pytest.mark.parametrize(
@@ -40,6 +41,8 @@ INCORRECT = "Incorrect API key: `Authorization` must have one of the gateway's o
         ({"authorization": "bearer  sk-bob "}, "bob"),
         ({"x-api-key": "sk-bob"}, "bob"),
         ({"authorization": "Basic eDp5", "x-api-key": "sk-bob"}, "bob"),
+        ({"authorization": "Bearer of-another-server", "x-api-key": "sk-bob"}, "bob"),
+        ({"authorization": "Bearer sk-alice", "x-api-key": "sk-bob"}, "alice"),
         ({"authorization": "Bearer schlüssel"}, "umlaut"),
     ],
 )
@@ -52,11 +55,15 @@ def test_a_key_identifies_its_client_from_any_address(
 @pytest.mark.parametrize(
     ("headers", "message"),
     [
-        ({}, "An API key is required: send `Authorization: Bearer KEY`."),
-        ({"authorization": "Bearer "}, "An API key is required: send `Authorization: Bearer KEY`."),
-        ({"authorization": "Bearer sk-eve"}, INCORRECT),
-        ({"authorization": "Bearer \udcff\udcfe"}, INCORRECT),
-        ({"x-api-key": "alice"}, INCORRECT),
+        ({}, REQUIRED),
+        ({"authorization": "Bearer "}, REQUIRED),
+        ({"authorization": "Bearer sk-eve"}, INCORRECT.format("`Authorization`")),
+        ({"authorization": "Bearer \udcff\udcfe"}, INCORRECT.format("`Authorization`")),
+        ({"x-api-key": "alice"}, INCORRECT.format("`x-api-key`")),
+        (
+            {"authorization": "Bearer sk-eve", "x-api-key": "alice"},
+            INCORRECT.format("`Authorization` or `x-api-key`"),
+        ),
     ],
 )
 def test_a_missing_or_unknown_key_is_a_401(headers: Mapping[str, str], message: str) -> None:

@@ -73,7 +73,10 @@ async def test_the_sentence_about_a_missing_key_is_whole(tmp_path: Path) -> None
     async with open_application(config) as opened:
         response = await opened.request("POST", "/v1/responses", b"{}", LOCAL)
     [error] = read_trace(path, response.headers["x-request-id"]).errors
-    assert error.message == "An API key is required: send `Authorization: Bearer KEY`."
+    assert (
+        error.message
+        == "An API key is required: send `Authorization: Bearer KEY`, or the key as `x-api-key`."
+    )
 
 
 async def test_a_body_that_is_no_object_is_recorded_too(tmp_path: Path) -> None:

@@ -91,7 +91,7 @@ def test_a_value_after_a_secret_name_is_redacted(line: str) -> None:
     [
         "The bearer of this letter, and the secret of the old key.",
         "Authorization is described in task-oriented-programming-guides.",
-        "An API key is required: send `Authorization: Bearer KEY`.",
+        "An API key is required: send `Authorization: Bearer KEY`, or the key as `x-api-key`.",
         "risk-management-for-beginners",
         '{"usage":{"prompt_tokens":3,"completion_tokens":4}}',
         '{"max_output_tokens":100,"tokens":"abc"}',

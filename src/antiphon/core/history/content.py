@@ -175,16 +175,17 @@ class MediaReader:
         if file.file_id is not None and not self._support.accepts_file_id(file.file_id):
             file = structs.replace(file, file_id=None)
         if file.url is not None and file.data is None and file.file_id is None:
-            return self._check_file_url(file, file.url)
+            return self._check_file_url(file, file.url, string(part.get("media_type")) or "")
         if file.data is None and string(part.get("file_id")) is None:
             return self._replace("file", "it came without content", name=file.filename)
         if file.data is None and (file.file_id is None or "file" not in self._inputs):
             return self._replace_remote("file", _explain_file_id("file_data"), file.filename)
         return self._check_file(file)
 
-    def _check_file_url(self, file: FilePart, url: str) -> Part:
+    def _check_file_url(self, file: FilePart, url: str, declared: str) -> Part:
         name = file.filename or ""
-        if {"file", "file_url"} <= self._inputs and self._support.accepts_file_url(url, name):
+        is_accepted = self._support.accepts_file_url(url, name, declared)
+        if {"file", "file_url"} <= self._inputs and is_accepted:
             return file
         # The URL is more useful than a marker.
         reason = f"{self._model_name} does not fetch its URL"

@@ -61,6 +61,8 @@ class MediaSupport(Struct, frozen=True, kw_only=True):
     content is not checked here, only by the provider."""
     image_links: str = ".*"
     """A regular expression of the image URLs that the provider fetches."""
+    file_links: frozenset[str] = frozenset()
+    """Media types of files that the provider fetches by their URL. Empty: all of `types`."""
     file_ids: str = ".*"
     """A regular expression of the file ids that the provider can resolve."""
 
@@ -70,9 +72,13 @@ class MediaSupport(Struct, frozen=True, kw_only=True):
     def accepts_file_id(self, file_id: str) -> bool:
         return re.fullmatch(self.file_ids, file_id, re.DOTALL) is not None
 
-    def accepts_file_url(self, url: str, name: str) -> bool:
-        """Whether a file's URL or name shows a supported type: the file itself is not fetched."""
-        return not self.types or self._lists(guess_media_type(url) or guess_media_type(name))
+    def accepts_file_url(self, url: str, name: str, declared: str = "") -> bool:
+        """Whether a file's declared type, its URL or its name shows a supported type: the file
+        itself is not fetched."""
+        if not self.types:
+            return True
+        media_type = declared or guess_media_type(url) or guess_media_type(name)
+        return self._lists(media_type) and (not self.file_links or media_type in self.file_links)
 
     def read(self, data: str, kind: Kind, name: str = "") -> str | RejectedMedia:
         """Read content into a `data:` URL of a supported type; `data` is one, or bare base64."""

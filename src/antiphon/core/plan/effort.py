@@ -33,6 +33,17 @@ _AUTO = ToolChoice()
 EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 
 
+_LOW_BUDGET = 4096
+_MEDIUM_BUDGET = 12_288
+
+
+def effort_of_budget(tokens: int | None) -> str:
+    """The effort that a thinking budget of a client means; None: it has set none."""
+    if tokens is None or tokens >= _MEDIUM_BUDGET:
+        return "high"  # the default of the APIs that have budgets
+    return "medium" if tokens >= _LOW_BUDGET else "low"
+
+
 class Effort(Struct, frozen=True):
     """The reasoning effort of a plan."""
 

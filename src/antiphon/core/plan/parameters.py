@@ -56,7 +56,7 @@ class ParameterRow(Struct, frozen=True):
 
 _HANDLED = """
     model input instructions previous_response_id conversation stream stream_options store
-    background include tools inherits_tools tool_choice text.format reasoning.effort
+    background include shows_searches tools inherits_tools tool_choice text.format reasoning.effort
     context_management type
     generate stream_id state_carrier client_format
 """.split()

@@ -403,7 +403,8 @@ def _search_rules(request: Request, tools: DeclaredTools) -> SearchRules | None:
     return structs.replace(
         tools.search,
         max_calls=min(limits, default=None),
-        include_sources=SOURCES in request.include,
+        include_sources=request.shows_searches or SOURCES in request.include,
+        include_titles=request.shows_searches,
     )
 
 
@@ -457,7 +458,8 @@ def _included(
     request: Request, tools: DeclaredTools, capabilities: Capabilities
 ) -> tuple[str, ...]:
     """Additional output that the provider's own tools are asked for."""
-    return tuple(sorted(request.include & capabilities.include)) if tools.native_tools else ()
+    wanted = request.include | ({SOURCES} if request.shows_searches else set())
+    return tuple(sorted(wanted & capabilities.include)) if tools.native_tools else ()
 
 
 def _used_settings(

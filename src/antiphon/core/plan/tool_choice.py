@@ -60,7 +60,7 @@ def _select_by_mode(
     if mode != "required":
         return Selection(offers=offers)
     if not offers:
-        raise _invalid("`tool_choice` is 'required', but there is no tool to call. Send `tools`.")
+        raise _invalid("`tool_choice` requires a call, but there is no tool to call. Send `tools`.")
     if "required" in capabilities.tool_choice:
         return Selection(offers=offers, choice=ToolChoice("required"))
     message = (

@@ -146,8 +146,13 @@ class WebSearchFilter(DeltaFilter):
         exchange.answers[call.call_id] = answer
         action = call.action
         if self.rules.include_sources:
-            action["sources"] = [{"type": "url", "url": each.url} for each in result.results]
+            action["sources"] = [self._describe(each.url) for each in result.results]
         return self._search_or_go_on(exchange, [SearchEnded(action, status)], calls[1:])
+
+    def _describe(self, url: str) -> dict[str, str]:
+        source = {"type": "url", "url": url}
+        known = self.sources.at(url) if self.rules.include_titles else None
+        return source if known is None else source | {"title": known.title}
 
     def give_up(self) -> list[Delta]:
         """Drop the searches: the model would not see their results."""

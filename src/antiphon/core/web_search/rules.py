@@ -44,6 +44,8 @@ class SearchRules(Struct, frozen=True, kw_only=True):
     """The maximum number of searches in one response."""
     include_sources: bool = False
     """The client requested all sources that were found, not only those that are cited."""
+    include_titles: bool = False
+    """The sources have their titles: the API itself has addresses alone."""
 
     @property
     def snippet_chars(self) -> int:

@@ -98,7 +98,8 @@ _decode_document = msgspec.json.Decoder().decode
 
 _NAMED = frozenset("type id role model content stop_sequence usage error".split())
 """Members of a message that have a canonical name."""
-_LIMITS = ("max_tokens", "model_context_window_exceeded")
+_CUTS = ("max_tokens", "model_context_window_exceeded", "refusal")
+"""Reasons that may end a message within a block."""
 
 # The block that a delta implies, for servers that leave out `content_block_start`.
 _IMPLIED_BLOCKS: Mapping[str, Raw] = {
@@ -253,7 +254,7 @@ class AnthropicDecoder:
         deltas: list[Delta] = []
         if reason is not None:
             self._finished = True
-            deltas += self._blocks.close_all(is_cut=reason in _LIMITS)
+            deltas += self._blocks.close_all(is_cut=reason in _CUTS)
         deltas += self._usage.feed(usage)
         deltas += read_refusal(reason, message.get("stop_details"))
         match message.get("stop_details"):

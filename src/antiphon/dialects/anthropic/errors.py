@@ -7,7 +7,6 @@ client would ask its user to sign in.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
 import msgspec
@@ -15,7 +14,9 @@ import msgspec
 from antiphon.core.faults.fault import ProviderFault
 from antiphon.core.faults.kinds import FaultKind
 from antiphon.core.response import Response, ResponseError
+from antiphon.dialects.anthropic.message_ids import MESSAGE_PREFIX, RESPONSE_PREFIX
 from antiphon.dialects.client_dialect import ErrorReply, Problem, whole_seconds
+from antiphon.dialects.overflow import read_overflow
 
 _K = FaultKind
 _FAULTS: Mapping[str, tuple[int, str]] = {
@@ -56,10 +57,11 @@ _STATUSES: Mapping[int, str] = {
 }
 _OVERLOADED = 529
 _FINAL_STATUSES = frozenset({401, 403, 501})
+THREAD_UNSUPPORTED = "thread_unsupported_request"
 _THREAD_CODES: Mapping[str, str] = {
     "previous_response_not_found": "thread_not_found",
     "previous_response_not_finished": "thread_continue_in_flight",
-    "thread_unsupported_request": "thread_unsupported_request",
+    THREAD_UNSUPPORTED: THREAD_UNSUPPORTED,
 }
 """Codes of stored responses → codes of threads, by which the tool runners of the SDKs go on."""
 _CODES: Mapping[str, str] = {
@@ -93,7 +95,7 @@ def render_error(problem: Problem) -> ErrorReply:
         headers["retry-after"] = whole_seconds(problem.retry_after_s)
     if problem.is_permanent or status in _FINAL_STATUSES:
         headers["x-should-retry"] = "false"
-    return ErrorReply(status, _body(error), headers)
+    return ErrorReply(status, _body(error, problem.request_id), headers)
 
 
 def _classify(problem: Problem) -> tuple[int, str]:
@@ -108,27 +110,21 @@ def _classify(problem: Problem) -> tuple[int, str]:
 
 def _message(problem: Problem) -> str:
     fault = problem.fault
+    if problem.code in _THREAD_CODES:
+        return problem.message.replace(
+            f"'{RESPONSE_PREFIX}", f"'{MESSAGE_PREFIX}"
+        )  # the id as the client has it
     if fault is None or fault.code != FaultKind.CONTEXT_LENGTH:
         return problem.message
     return _too_long(fault, problem.message)
 
 
-_NUMBERS = (
-    re.compile(r"(?P<sent>\d[\d,]*) tokens > (?P<most>\d[\d,]*)"),
-    re.compile(
-        r"maximum context length is (?P<most>\d[\d,]*) tokens.*?(?P<sent>\d[\d,]*) tokens",
-        re.DOTALL,
-    ),
-)
-
-
 def _too_long(fault: ProviderFault, message: str) -> str:
     """`prompt is too long: 210000 tokens > 200000 maximum`, if the provider has named numbers."""
-    for pattern in _NUMBERS:
-        if (found := pattern.search(fault.message)) is not None:
-            sent, most = (found[name].replace(",", "") for name in ("sent", "most"))
-            return f"{TOO_LONG}: {sent} tokens > {most} maximum"
-    return f"{TOO_LONG}: {message}"
+    found = read_overflow(fault.message)
+    if found is None:
+        return f"{TOO_LONG}: {message}"
+    return f"{TOO_LONG}: {found.sent} tokens > {found.most} maximum"
 
 
 def stream_error(code: str, message: str) -> bytes:
@@ -150,5 +146,6 @@ def _failure(code: str, message: str) -> dict[str, str]:
     return {"type": _CODES.get(code, "api_error"), "message": words}
 
 
-def _body(error: Mapping[str, object]) -> bytes:
-    return msgspec.json.encode({"type": "error", "error": error})
+def _body(error: Mapping[str, object], request_id: str = "") -> bytes:
+    about = {"request_id": request_id} if request_id else {}
+    return msgspec.json.encode({"type": "error", "error": error, **about})

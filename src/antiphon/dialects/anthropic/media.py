@@ -14,7 +14,10 @@ from antiphon.dialects.placeholders import omission
 
 _IMAGES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 ACCEPTED_MEDIA = MediaSupport(
-    types=_IMAGES | {PDF, "text/*"}, image_links="https?://.*", file_ids="file_[A-Za-z0-9]+"
+    types=_IMAGES | {PDF, "text/*"},
+    image_links="https?://.*",
+    file_links=frozenset({PDF}),
+    file_ids="file_[A-Za-z0-9]+",
 )  # as of 2026-10
 """Media that the API accepts."""
 _MAX_TITLE_CHARACTERS = 200

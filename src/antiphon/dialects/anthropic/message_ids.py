@@ -12,8 +12,9 @@ import binascii
 import hashlib
 import re
 
-_RESPONSE = "resp_"
-_MESSAGE = "msg_"
+RESPONSE_PREFIX = "resp_"
+MESSAGE_PREFIX = "msg_"
+"""The beginnings of ids, here and in the format of the client."""
 _OWN = re.compile(r"toolu_[A-Za-z0-9_-]{16,}")
 _WRAPPED = "toolu_ap1"
 _DIGEST_CHARS = 22  # 128 bits in base64
@@ -22,12 +23,12 @@ _MAX_ID_BYTES = 256
 
 def message_id(response: str) -> str:
     """The id of a message, from that of its response."""
-    return _MESSAGE + response.removeprefix(_RESPONSE)
+    return MESSAGE_PREFIX + response.removeprefix(RESPONSE_PREFIX)
 
 
 def response_id(message: str) -> str:
     """The id of the response that was sent as this message."""
-    return _RESPONSE + message.removeprefix(_MESSAGE)
+    return RESPONSE_PREFIX + message.removeprefix(MESSAGE_PREFIX)
 
 
 def wrap_call_id(call_id: str, response: str, position: int) -> str:

@@ -14,7 +14,9 @@ from typing import Any, Literal
 import msgspec
 
 from antiphon.core.items import Document
+from antiphon.core.plan.effort import effort_of_budget
 from antiphon.core.request import Request, Thinking
+from antiphon.dialects.anthropic.errors import THREAD_UNSUPPORTED
 from antiphon.dialects.anthropic.kept_blocks import is_server_block
 from antiphon.dialects.anthropic.message_ids import response_id
 from antiphon.dialects.anthropic.parse_blocks import read_messages, read_system
@@ -23,7 +25,7 @@ from antiphon.dialects.anthropic.parse_mcp import FORMAT, SERVERS, add_servers
 from antiphon.dialects.anthropic.parse_tools import read_tool_choice, read_tools
 from antiphon.dialects.anthropic.parse_types import REQUEST, check_members
 from antiphon.dialects.client_dialect import NO_HEADERS
-from antiphon.dialects.validate import describe_unknown, suggest_misspelt
+from antiphon.dialects.validate import MAX_MODEL_NAME, describe_unknown, suggest_misspelt
 from antiphon.errors import InvalidRequest
 
 _KNOWN = frozenset(
@@ -34,7 +36,6 @@ _KNOWN = frozenset(
     """.split()
 )
 _SERVICE_TIERS = {"standard_only": "default"}
-_SOURCES = "web_search_call.action.sources"
 
 
 def parse_messages(
@@ -64,7 +65,8 @@ def parse_messages(
         input=(*read_system(fields.get("system")), *read_messages(messages)),
         stream=fields.get("stream") is True and not is_count,
         stream_options={"include_obfuscation": False},
-        include=_include(tools),
+        include=frozenset({"reasoning.encrypted_content"}),
+        shows_searches=True,
         tools=add_servers(tools, servers, messages) if has_servers else tools,
         tool_choice=read_tool_choice(fields.get("tool_choice"), tools),
         parallel_tool_calls=_read_parallel(fields),
@@ -107,12 +109,9 @@ def _read_model(fields: Document, unknown: Sequence[str]) -> str:
         raise _missing("model", unknown)
     if not isinstance(model, str) or not model.strip():
         raise invalid("model", "Input should be a non-empty string")
+    if len(model) > MAX_MODEL_NAME:
+        raise invalid("model", f"String should have at most {MAX_MODEL_NAME} characters")
     return model
-
-
-def _include(tools: tuple[Document, ...]) -> frozenset[str]:
-    searches = any(tool["type"] == "web_search" for tool in tools)
-    return frozenset({"reasoning.encrypted_content", *([_SOURCES] if searches else [])})
 
 
 def _read_parallel(fields: Document) -> bool | None:
@@ -171,9 +170,14 @@ def _read_thread(thread: Any) -> dict[str, Any]:
     """A thread of the server is a chain of stored responses (`previous_response_id`)."""
     if thread is None:
         return {"store": False}
-    previous = thread.get("previous_message_id")
-    if previous is None:
+    kind = thread.get("type")
+    if kind == "create":
         return {"store": True}
+    if kind != "continue":
+        problem = "thread.type: Input should be 'create' or 'continue'"
+        raise InvalidRequest(problem, param="thread.type", code=THREAD_UNSUPPORTED)
+    if not (previous := thread.get("previous_message_id")):
+        raise invalid("thread.previous_message_id", "Field required")
     previous_id = response_id(previous)
     return {"store": True, "previous_response_id": previous_id, "inherits_tools": True}
 
@@ -185,8 +189,6 @@ _MODES: Mapping[str, Literal["enabled", "adaptive", "disabled"]] = {
     "adaptive": "adaptive",
     "disabled": "disabled",
 }
-_LOW_BUDGET = 4096
-_MEDIUM_BUDGET = 12_288
 
 
 def _read_thinking(fields: Document) -> dict[str, Any]:
@@ -209,10 +211,7 @@ def _effort(thinking: Thinking) -> str | None:
         return "none"
     if thinking.effort is not None or thinking.mode == "default":
         return thinking.effort
-    budget = thinking.budget_tokens
-    if budget is None or budget >= _MEDIUM_BUDGET:
-        return "high"  # the API's own default
-    return "medium" if budget >= _LOW_BUDGET else "low"
+    return effort_of_budget(thinking.budget_tokens)
 
 
 # --- numbers and names ----------------------------------------------------------------------------

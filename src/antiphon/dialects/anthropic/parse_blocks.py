@@ -23,6 +23,7 @@ from antiphon.dialects.anthropic.message_ids import unwrap_call_id
 from antiphon.dialects.anthropic.parse_errors import invalid, mapping, type_name
 from antiphon.dialects.anthropic.parse_mcp import FORMAT
 from antiphon.dialects.anthropic.parse_types import BLOCKS, check_members
+from antiphon.dialects.data_url import PDF
 
 _SYSTEM = -1
 """The number of the message that the `system` member is read as."""
@@ -258,7 +259,7 @@ _ITEMS = {
 def _read_part(block: Any, path: str, text_type: str) -> Document:
     kind = _block_type(block, path)
     if kind == "text":
-        if not isinstance(block.get("text"), str):
+        if block.get("text") is None:
             raise invalid(f"{path}.text", "Field required")
         return _read_text(block, text_type)
     reader = _PARTS.get(kind)
@@ -297,7 +298,7 @@ def _read_document(block: Document) -> Document | None:
             data = base64.b64encode(text.encode("utf-8", "surrogatepass")).decode()
             file["file_data"] = f"data:text/plain;base64,{data}"
         case {"type": "url", "url": str(url)}:
-            file["file_url"] = url
+            file |= {"file_url": url, "media_type": PDF}  # the API fetches no other files
         case {"type": "file", "file_id": str(file_id)}:
             file["file_id"] = file_id
         case _:

@@ -53,6 +53,7 @@ BLOCKS: Mapping[str, Mapping[str, Shape]] = {
     "document": {"source": _SOURCE, "title": str, "context": str, "citations": {"enabled": bool}},
     "image": {"source": _SOURCE},
     "redacted_thinking": {"data": str},
+    "text": {"text": str},
     "thinking": {"thinking": str, "signature": str},
     "tool_reference": {"tool_name": str},
     "tool_result": {"tool_use_id": str, "is_error": bool},

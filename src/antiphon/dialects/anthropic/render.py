@@ -42,6 +42,7 @@ from antiphon.dialects.anthropic.render_blocks import (
     CITATIONS,
     EMPTY_TEXT,
     EMPTY_THOUGHT,
+    ITEM,
     TEXT,
     THINKING,
     ContentBlocks,
@@ -164,7 +165,7 @@ class MessagesRenderer:
 
     def _render_item_start(self, event: ItemAdded) -> bytes:
         item = event.item
-        shows = ("item", event.output_index)
+        shows = (ITEM, event.output_index)
         if is_call(item):
             block = call_block(item, self._response_id, event.output_index)
             return self._blocks.open(shows, block)
@@ -196,7 +197,8 @@ class MessagesRenderer:
     def _end_server_call(self, item: Document, output_index: int) -> bytes:
         has_input = self._blocks.has_input
         rest = b"" if has_input else self._blocks.add_input(server_arguments(item))
-        return rest + self._blocks.add_whole(("result", output_index), server_result_block(item))
+        closing = rest + self._blocks.close()
+        return closing + self._blocks.add_whole(("result", output_index), server_result_block(item))
 
     def _render_item_end(self, event: ItemDone) -> bytes:
         item = event.item

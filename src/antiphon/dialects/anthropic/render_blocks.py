@@ -18,6 +18,8 @@ _DELTA = (
     b'event: content_block_delta\ndata: {"type":"content_block_delta","index":%d,'
     b'"delta":{"type":%b:%b}}\n\n'
 )
+ITEM = "item"
+"""The begin of what a block shows that is a whole item: a call, or a block of the provider's."""
 EMPTY_TEXT: Document = {"type": "text", "text": ""}
 EMPTY_THOUGHT: Document = {"type": "thinking", "thinking": "", "signature": ""}
 
@@ -45,6 +47,10 @@ class ContentBlocks:
         return b"" if self._open == shows else self.open(shows, block)
 
     def open(self, shows: tuple[object, ...], block: Document) -> bytes:
+        """Open a block. The one before it is closed, unless it is that of an item: such a block is
+        closed by the end of its item alone, and a call that was cut off has none."""
+        if self._open is not None and self._open[0] == ITEM:
+            self.leave_open()
         closing = self.close() + self._render_waiting_state()
         self._open = shows
         self._is_after_text = shows[0] == "text"

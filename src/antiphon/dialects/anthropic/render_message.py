@@ -141,12 +141,17 @@ def end_of_message(response: Response, refusal: str) -> Document:
     matched = sequence if isinstance(sequence, str) else None
     end: Document = {"stop_reason": _stop_reason(response, matched, refusal)}
     end["stop_sequence"] = matched if end["stop_reason"] == "stop_sequence" else None
-    if end["stop_reason"] == "refusal":
+    if end["stop_reason"] == "refusal" and not _is_refusal_of_provider(response):
         details: Document = {"type": "refusal", "category": None, "explanation": refusal or None}
         if response.incomplete_details is not None:
             details["reason"] = "content_filter"  # for our own dialect; the API has no such end
         end["stop_details"] = details
     return end | _kept_end(response, end["stop_reason"])
+
+
+def _is_refusal_of_provider(response: Response) -> bool:
+    """Whether the provider itself has refused in this format: it has given its own details."""
+    return (kept_members(response.extra) or {}).get("stop_reason") == "refusal"
 
 
 def _kept_end(response: Response, reason: str) -> Document:
@@ -172,11 +177,11 @@ def _stop_reason(response: Response, matched: str | None, refusal: str) -> str:
     if response.incomplete_details is not None:
         is_filtered = response.incomplete_details.reason == "content_filter"
         return "refusal" if is_filtered else "max_tokens"
+    if refusal:
+        return "refusal"
     if any(is_call(item) for item in response.output):
         return "tool_use"
-    if matched is not None:
-        return "stop_sequence"
-    return "refusal" if refusal else "end_turn"
+    return "end_turn" if matched is None else "stop_sequence"
 
 
 def render_usage(response: Response, estimate: int = 0) -> Document:

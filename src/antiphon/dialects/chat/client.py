@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from antiphon.core.client_profile import Profile
 from antiphon.core.items import Document
 from antiphon.core.request import Request
-from antiphon.core.response import Response, ResponseError
+from antiphon.core.response import Response
+from antiphon.dialects.chat.errors import render_error, render_failure
 from antiphon.dialects.chat.own_names import own_name
 from antiphon.dialects.chat.parse import parse_chat
 from antiphon.dialects.chat.render import ChatRenderer, render_whole
 from antiphon.dialects.client_dialect import NO_HEADERS, ErrorReply, Problem
-from antiphon.dialects.openai_error import render_error
 
 
 class ChatClient:
@@ -43,9 +43,7 @@ class ChatClient:
 
     def failure(self, response: Response) -> ErrorReply:
         """A message that broke off would look like a whole one."""
-        error = response.error or ResponseError("server_error", "The response failed.")
-        problem = Problem(status=502, message=error.message, kind="server_error", code=error.code)
-        return self.error(problem)
+        return render_failure(response)
 
     def error(self, problem: Problem) -> ErrorReply:
         return render_error(problem)

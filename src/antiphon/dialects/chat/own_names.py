@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from typing import Any
 
 from antiphon.core.items import Document
 from antiphon.core.request import Request
@@ -12,6 +13,12 @@ MAX_TOKENS = ("max_completion_tokens", "max_tokens")
 """Names of the limit, the one that counts first."""
 SEARCH = "web_search_options"
 
+
+def sends_functions(document: Mapping[str, Any]) -> bool:
+    """Whether a client is older than `tools`: it reads one call of a message, `function_call`."""
+    return bool(document.get("functions")) and not document.get("tools")
+
+
 _MESSAGES = "messages"
 _NAMES: Mapping[str, str] = {
     "instructions": _MESSAGES,
@@ -19,6 +26,7 @@ _NAMES: Mapping[str, str] = {
     "text.format.type": "response_format.type",
     "text.format.schema": "response_format.json_schema.schema",
     "text.verbosity": "verbosity",
+    "thinking.budget_tokens": "reasoning.max_tokens",
     "include": "logprobs",
     "message.output_text.logprobs": "logprobs",
     "call_id": "tool_call_id",

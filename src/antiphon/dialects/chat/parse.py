@@ -11,8 +11,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from antiphon.core.items import Document
-from antiphon.core.request import Request
-from antiphon.dialects.chat.own_names import MAX_TOKENS, SEARCH
+from antiphon.core.plan.effort import effort_of_budget
+from antiphon.core.request import Request, Thinking
+from antiphon.dialects.chat.own_names import MAX_TOKENS, SEARCH, sends_functions
 from antiphon.dialects.chat.parse_messages import read_messages
 from antiphon.dialects.validate import (
     Reader,
@@ -52,6 +53,8 @@ def parse_chat(raw: Document, *, is_large: bool = False) -> Request:
         if name in fields:
             read(fields[name], name)
     _reject_unsupported(fields)
+    if sends_functions(fields):
+        values["parallel_tool_calls"] = False
     return Request(
         raw=raw,
         is_large=is_large,
@@ -66,6 +69,7 @@ def parse_chat(raw: Document, *, is_large: bool = False) -> Request:
         format_param="response_format",
         schema_param="response_format.json_schema.schema",
         effort=_read_effort(fields),
+        thinking=_read_thinking(fields),
         include=_LOGPROBS if fields.get("logprobs") is True else frozenset(),
         **values,
     )
@@ -206,7 +210,19 @@ def _read_effort(fields: Document) -> str | None:
     if nested.get("enabled") is False:
         return "none"
     effort: str | None = fields.get("reasoning_effort") or nested.get("effort")
+    thinking = _read_thinking(fields)
+    if effort is None and thinking is not None:
+        return effort_of_budget(thinking.budget_tokens)
     return effort
+
+
+def _read_thinking(fields: Document) -> Thinking | None:
+    """Read the budget for reasoning that clients of routers set (`reasoning.max_tokens`)."""
+    nested = fields.get("reasoning", {})
+    budget = nested.get("max_tokens")
+    if not budget or nested.get("enabled") is False:
+        return None
+    return Thinking(mode="enabled", budget_tokens=budget)
 
 
 def _read_format(response_format: Document | None) -> Document:
@@ -257,7 +273,9 @@ _FIELDS: Readers = {
     "user": string,
 }
 """Members that have the same name and form in a canonical request."""
-_REASONING: Reader[Any] = by_type("an object", {dict: object_of({}, {"effort": _EFFORT})})
+_REASONING: Reader[Any] = by_type(
+    "an object", {dict: object_of({}, {"effort": _EFFORT, "max_tokens": integer(0)})}
+)
 _CHECKED_FIELDS: Readers = {
     "messages": any_value,
     "n": integer(1, 128),

@@ -5,6 +5,8 @@
 2. Reasoning is sent under both of its names in the same chunk: every client takes it once.
 3. A response that ends has exactly one `finish_reason`: agents wait for it for ever. A response
    that fails has none: half of a response must not look like a whole one.
+4. A client that has sent `functions` gets its call as `function_call`: it is older than
+   `tool_calls`, and reads one call of a message.
 """
 
 from __future__ import annotations
@@ -45,10 +47,13 @@ from antiphon.core.request import Request
 from antiphon.core.response import Response, ResponseUsage
 from antiphon.dialects.chat.call_items import read_call
 from antiphon.dialects.chat.client_call_ids import NO_STATES, SealedStates
+from antiphon.dialects.chat.errors import stream_error
+from antiphon.dialects.chat.own_names import sends_functions
 from antiphon.dialects.client_dialect import EventBatch
 
 DONE = b"data: [DONE]\n\n"
 KEEPALIVE = b": keep-alive\n\n"
+_BREAK = "\n\n"
 
 _encode = msgspec.json.Encoder().encode
 _REFUSAL_READERS = frozenset({"openai-python", "openai-node"})
@@ -71,6 +76,9 @@ class ChatRenderer:
         self._opening = b""
         self._calls: dict[int, int] = {}
         """The index of each call by the output index of its item."""
+        self._separator = ""
+        """What stands between the text and a refusal that is sent as content."""
+        self._is_old = sends_functions(request.raw)
         self._states = CarriedStates(request)
         self._has_arguments = False
         self._has_failed = False
@@ -116,11 +124,15 @@ class ChatRenderer:
         return self._chunk({"role": "assistant", "content": ""})
 
     def _render_text(self, event: TextDelta) -> bytes:
+        self._separator = _BREAK
         logprobs = {"content": event.logprobs, "refusal": None} if event.logprobs else None
         return self._chunk({"content": event.delta}, logprobs=logprobs)
 
     def _render_refusal(self, event: RefusalDelta) -> bytes:
-        return self._chunk({self._refusal: event.delta})
+        if self._refusal == "refusal":
+            return self._chunk({"refusal": event.delta})
+        separator, self._separator = self._separator, ""
+        return self._chunk({"content": separator + event.delta})
 
     def _render_reasoning(self, event: ReasoningDelta | SummaryDelta) -> bytes:
         return self._chunk({"reasoning_content": event.delta, "reasoning": event.delta})
@@ -129,7 +141,7 @@ class ChatRenderer:
         """Separate the parts of a summary: its text is one string in this format."""
         if event.summary_index == 0:
             return b""
-        return self._chunk({"reasoning_content": "\n\n", "reasoning": "\n\n"})
+        return self._chunk({"reasoning_content": _BREAK, "reasoning": _BREAK})
 
     def _render_annotation(self, event: AnnotationAdded) -> bytes:
         return self._chunk({"annotations": [render_annotation(event.annotation)]})
@@ -140,8 +152,13 @@ class ChatRenderer:
             return b""
         index = self._calls[event.output_index] = len(self._calls)
         self._has_arguments = False
-        rendered = call.render(self._states.take(), arguments="")
-        return self._chunk({"tool_calls": [{"index": index, **rendered}]})
+        return self._call_chunk(index, call.render(self._states.take(), arguments=""))
+
+    def _call_chunk(self, index: int, call: Document) -> bytes:
+        """A chunk with a call, or a part of it."""
+        if self._is_old:
+            return self._chunk({"function_call": call["function"]})
+        return self._chunk({"tool_calls": [{"index": index, **call}]})
 
     def _render_arguments(self, event: ArgumentsDelta | InputDelta) -> bytes:
         if not event.delta:
@@ -150,8 +167,7 @@ class ChatRenderer:
         fragment: Document = {"function": {"arguments": event.delta}}
         if isinstance(event, InputDelta):
             fragment = {"custom": {"input": event.delta}}
-        index = self._calls[event.output_index]
-        return self._chunk({"tool_calls": [{"index": index, **fragment}]})
+        return self._call_chunk(self._calls[event.output_index], fragment)
 
     def _render_item_end(self, event: ItemDone) -> bytes:
         """Send what only the finished item has: arguments that were not streamed, and state."""
@@ -163,13 +179,12 @@ class ChatRenderer:
         call = read_call(item)
         if call is None or self._has_arguments or not call.arguments:
             return b""
-        index = self._calls[event.output_index]
-        part = {call.kind: {call.member: call.arguments}}
-        return self._chunk({"tool_calls": [{"index": index, **part}]})
+        part: Document = {call.kind: {call.member: call.arguments}}
+        return self._call_chunk(self._calls[event.output_index], part)
 
     def _render_end(self, event: Completed | Incomplete) -> bytes:
         response = event.response
-        last = self._chunk({}, finish_reason(response))
+        last = self._chunk({}, finish_reason(response, is_old=self._is_old))
         if not self._with_usage:
             return last
         usage = _encode(render_usage(response.usage))
@@ -177,10 +192,7 @@ class ChatRenderer:
 
     def _render_failure(self, event: Failed) -> bytes:
         self._has_failed = True
-        error = event.response.error
-        code, message = (error.code, error.message) if error else ("server_error", "It failed.")
-        fields = {"message": message, "type": "server_error", "param": None, "code": code}
-        return b"data: %b\n\n" % _encode({"error": fields})
+        return stream_error(event.response)
 
 
 def completion_id(response: Response) -> str:
@@ -214,12 +226,13 @@ class CarriedStates:
 
 def render_whole(response: Response, request: Request, profile: Profile) -> bytes:
     """Render a response that is not streamed."""
+    is_old = sends_functions(request.raw)
     calls = _render_calls(response.output, request)
     choice = {
         "index": 0,
-        "message": _render_message(response.output, calls, profile),
+        "message": _render_message(response.output, calls, profile, is_old=is_old),
         "logprobs": _render_logprobs(response.output),
-        "finish_reason": finish_reason(response),
+        "finish_reason": finish_reason(response, is_old=is_old),
     }
     return _encode(
         {
@@ -245,12 +258,14 @@ def _render_calls(output: Sequence[Item], request: Request) -> list[Document]:
     return calls
 
 
-def _render_message(output: Sequence[Item], calls: list[Document], profile: Profile) -> Document:
+def _render_message(
+    output: Sequence[Item], calls: list[Document], profile: Profile, *, is_old: bool
+) -> Document:
     parts = [part for item in output if isinstance(item, Message) for part in item.content]
     text = "".join(part.text for part in parts if isinstance(part, OutputText))
     refusal = "".join(part.refusal for part in parts if isinstance(part, RefusalText))
     if refusal and profile.name not in _REFUSAL_READERS:
-        text, refusal = text + refusal, ""
+        text, refusal = f"{text}{_BREAK if text else ''}{refusal}", ""
     message: Document = {
         "role": "assistant",
         "content": None if not text and (calls or refusal) else text,
@@ -275,7 +290,7 @@ def _render_message(output: Sequence[Item], calls: list[Document], profile: Prof
     if details:
         message["reasoning_details"] = details
     if calls:
-        message["tool_calls"] = calls
+        message |= {"function_call": calls[0]["function"]} if is_old else {"tool_calls": calls}
     return message
 
 
@@ -315,14 +330,16 @@ def render_annotation(annotation: Document) -> Document:
     return {"type": kind, kind: nested}
 
 
-def finish_reason(response: Response) -> str:
-    """Return why a response has ended."""
+def finish_reason(response: Response, *, is_old: bool = False) -> str:
+    """Return why a response has ended. `is_old`: for a client that sends `functions`."""
     if response.incomplete_details is not None:
         return (
             "content_filter" if response.incomplete_details.reason == "content_filter" else "length"
         )
     has_calls = any(read_call(item) is not None for item in response.output)
-    return "tool_calls" if has_calls else "stop"
+    if not has_calls:
+        return "stop"
+    return "function_call" if is_old else "tool_calls"
 
 
 def render_usage(usage: ResponseUsage | None) -> Document:

@@ -31,19 +31,32 @@ async def compact(exchange: Exchange) -> HTTPResponse:
     return json_response(compacted_response(items, compaction, response, new_id), headers=headers)
 
 
-class InputTokenCount(
-    Struct, frozen=True, tag_field="object", tag="response.input_tokens", kw_only=True
-):
+class MessageTokenCount(Struct, frozen=True, kw_only=True):
     input_tokens: int
     estimated: bool | UnsetType = UNSET
     """True: no counter of the provider was used. Not in the API."""
 
 
+class InputTokenCount(
+    MessageTokenCount, frozen=True, tag_field="object", tag="response.input_tokens", kw_only=True
+):
+    """The same for clients of Responses, with the name of its type."""
+
+
 async def count_tokens(exchange: Exchange) -> HTTPResponse:
     """Count the input of the request in the body, which may have only instructions or tools;
     nothing is generated or stored."""
+    return await _count(exchange, InputTokenCount)
+
+
+async def count_tokens_of_messages(exchange: Exchange) -> HTTPResponse:
+    """Count the input of a request of Messages."""
+    return await _count(exchange, MessageTokenCount)
+
+
+async def _count(exchange: Exchange, shape: type[MessageTokenCount]) -> HTTPResponse:
     request = await exchange.read_request(is_count=True)
     prepared = await exchange.setup.engine.prepare(request, exchange.caller)
     counted = await count_input(exchange.services, prepared)
-    document = InputTokenCount(input_tokens=counted.count, estimated=counted.is_estimate or UNSET)
+    document = shape(input_tokens=counted.count, estimated=counted.is_estimate or UNSET)
     return json_response(document, headers=exchange.diagnostics_headers(counted.diagnostics))

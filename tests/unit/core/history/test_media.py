@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 
 import pytest
+from msgspec import structs
 
 from antiphon.core.history.media import MediaSupport, RejectedMedia, guess_media_type
 from tests.support.tables import table
@@ -119,6 +120,17 @@ def test_a_file_url_is_accepted_only_with_a_supported_extension(
     url: str, name: str, accepts_file_url: bool
 ) -> None:
     assert TAKES.accepts_file_url(url, name) is accepts_file_url
+
+
+def test_a_provider_may_fetch_fewer_types_than_it_accepts() -> None:
+    fetches = structs.replace(TAKES, file_links=frozenset({"application/pdf"}))
+    assert fetches.accepts_file_url("https://a.test/a.pdf", "")
+    assert not fetches.accepts_file_url("https://a.test/a.txt", "")
+
+
+def test_a_declared_type_counts_more_than_an_extension() -> None:
+    assert TAKES.accepts_file_url("https://a.test/a", "", "application/pdf")
+    assert not TAKES.accepts_file_url("https://a.test/a.pdf", "", "application/zip")
 
 
 def test_image_urls_and_file_ids_have_to_match_the_providers_patterns() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec import structs
 
 from antiphon.core.capabilities import Capabilities
 from antiphon.core.history.capsule import Capsule
@@ -23,9 +24,11 @@ NAMESAKE: dict[str, Any] = {"type": "function", "name": "web_search"}
 READ: dict[str, Any] = {"type": "function", "name": "read"}
 
 
-def planned(*tools: dict[str, Any], can: dict[str, Any] | None = None, **fields: Any) -> Plan:
+def planned(
+    *tools: dict[str, Any], can: dict[str, Any] | None = None, shows: bool = False, **fields: Any
+) -> Plan:
     body = {"model": "m", "input": "hello", "tools": list(tools), **fields}
-    given = {"web_search_limits": frozenset({"filters"}), **(can or {})}
+    given = {"web_search": "managed", "web_search_limits": frozenset({"filters"}), **(can or {})}
     capsule = Capsule(
         issuer="kind",
         model="m",
@@ -37,11 +40,11 @@ def planned(*tools: dict[str, Any], can: dict[str, Any] | None = None, **fields:
         ),
     )
     return make_plan(
-        parse_body(msgspec.json.encode(body)),
+        structs.replace(parse_body(msgspec.json.encode(body)), shows_searches=shows),
         [],
         provider="p",
         model="m",
-        capabilities=Capabilities(web_search="managed", **given),
+        capabilities=Capabilities(**given),
         unseal=lambda text: capsule,
     )
 
@@ -224,6 +227,16 @@ def test_sources_can_be_included_where_the_gateway_searches() -> None:
     assert codes(planned(READ, include=include)) == [
         "include.ignored:web_search_call.action.sources include"
     ]
+
+
+def test_a_format_that_shows_searches_has_sources_and_titles_without_asking_for_them() -> None:
+    plan = planned(SEARCH, shows=True)
+    assert plan.search == SearchRules(include_sources=True, include_titles=True)
+    assert codes(plan) == []
+    sources = "web_search_call.action.sources"
+    for can in (frozenset({sources}), frozenset[str]()):
+        native = planned(SEARCH, shows=True, can={"web_search": "native", "include": can})
+        assert (native.include, codes(native)) == (tuple(can), [])
 
 
 @pytest.mark.parametrize("tools", [(SEARCH,), (READ,), ()])

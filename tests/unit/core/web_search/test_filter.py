@@ -191,14 +191,23 @@ def test_a_search_without_results_has_not_failed() -> None:
     assert answers(subject) == ["Nothing was found."]
 
 
-@pytest.mark.parametrize("includes", [True, False])
-def test_sources_are_sent_to_a_client_that_includes_them(includes: bool) -> None:
-    subject = make_filter(include_sources=includes)
+@pytest.mark.parametrize(
+    ("rules", "sources"),
+    [
+        ({}, None),
+        ({"include_sources": True}, [{"type": "url", "url": BERLIN.url}]),
+        (
+            {"include_sources": True, "include_titles": True},
+            [{"type": "url", "url": BERLIN.url, "title": BERLIN.title}],
+        ),
+    ],
+)
+def test_sources_are_sent_to_a_client_that_includes_them(rules: Any, sources: Any) -> None:
+    subject = make_filter(**rules)
     run_round(subject, search(), DONE)
     _, ended, _ = settle_all(subject, BERLIN)
     assert isinstance(ended, SearchEnded)
-    sources = [{"type": "url", "url": BERLIN.url}]
-    assert ended.action.get("sources") == (sources if includes else None)
+    assert ended.action.get("sources") == sources
 
 
 def test_a_failed_search_is_reported_to_client_and_model() -> None:

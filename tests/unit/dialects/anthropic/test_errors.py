@@ -113,6 +113,12 @@ def test_a_problem_of_the_gateway_has_a_type(
     assert ("x-should-retry" in headers) is is_final
 
 
+def test_an_error_names_its_request() -> None:
+    reply = render_error(Problem(status=400, message="m", request_id="req_1"))
+    assert json.loads(reply.body)["request_id"] == "req_1"
+    assert "request_id" not in json.loads(render_error(Problem(status=400, message="m")).body)
+
+
 def test_a_delay_is_in_whole_seconds() -> None:
     _, _, headers = of(Problem(status=429, message="m", retry_after_s=1.2))
     assert headers["retry-after"] == "2"
@@ -135,6 +141,7 @@ def test_a_limit_of_the_client_keeps_its_headers() -> None:
 def test_a_thread_that_cannot_be_continued_has_the_code_of_the_sdk() -> None:
     _, error, _ = of(request_problem(ChainNotFound("resp_1")))
     assert error["details"] == {"error_code": "thread_not_found"}
+    assert "'msg_1'" in error["message"]
     refused = InvalidRequest("No store.", param="thread", code="thread_unsupported_request")
     _, error, _ = of(request_problem(refused))
     assert error["details"] == {"error_code": "thread_unsupported_request"}

@@ -35,6 +35,7 @@ def test_a_minimal_request_is_not_stored_and_asks_for_sealed_state() -> None:
     assert (request.model, request.max_output_tokens, request.is_large) == ("m", 100, True)
     assert (request.stream, request.store, request.prefill) == (False, False, None)
     assert request.include == {"reasoning.encrypted_content"}
+    assert request.shows_searches
     assert (request.prompt_caching, request.client_format) == ("client", "messages")
     assert request.stream_options == {"include_obfuscation": False}
     assert (request.unknown, request.extra, request.tool_choice) == ((), None, "auto")
@@ -219,6 +220,23 @@ def test_a_thread_is_a_chain_of_stored_responses() -> None:
 
 
 @table(
+    ("thread", "param", "code"),
+    [
+        ({"type": "continue"}, "thread.previous_message_id", None),
+        ({"type": "continue", "previous_message_id": ""}, "thread.previous_message_id", None),
+        ({}, "thread.type", "thread_unsupported_request"),
+        ({"type": "fork", "previous_message_id": "m"}, "thread.type", "thread_unsupported_request"),
+    ],
+)
+def test_a_thread_is_never_served_without_its_history(
+    thread: Document, param: str, code: str | None
+) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        parse(thread=thread)
+    assert (caught.value.param, caught.value.wire_code) == (param, code)
+
+
+@table(
     ("last", "is_prefill"),
     [
         ({"role": "assistant", "content": "{"}, True),
@@ -242,6 +260,11 @@ def test_text_of_the_assistant_at_the_end_is_a_prefill(last: Any, is_prefill: bo
         (
             {"model": " ", "messages": HI},
             "model: Input should be a non-empty string",
+            "model",
+        ),
+        (
+            {"model": "m" * 257, "messages": HI},
+            "model: String should have at most 256 characters",
             "model",
         ),
         ({"model": "m"}, "messages: Field required", "messages"),

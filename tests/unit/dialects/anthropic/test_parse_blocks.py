@@ -232,7 +232,10 @@ def test_an_image_is_an_image(source: Document, url: str) -> None:
             {"type": "text", "media_type": "text/plain", "data": "é"},
             {"file_data": f"data:text/plain;base64,{base64.b64encode('é'.encode()).decode()}"},
         ),
-        ({"type": "url", "url": "https://x.test/a.pdf"}, {"file_url": "https://x.test/a.pdf"}),
+        (
+            {"type": "url", "url": "https://x.test/a"},
+            {"file_url": "https://x.test/a", "media_type": "application/pdf"},
+        ),
         ({"type": "file", "file_id": "file_1"}, {"file_id": "file_1"}),
     ],
 )

@@ -128,6 +128,7 @@ def test_a_member_of_a_tool_of_a_wrong_type_is_named(
             "a valid dictionary, not an integer",
         ),
         ({"type": "tool_use", "id": "a", "name": 5}, "name", "a valid string, not an integer"),
+        ({"type": "text", "text": 5}, "text", "a valid string, not an integer"),
     ],
 )
 def test_a_member_of_a_block_of_a_wrong_type_is_named(

@@ -264,6 +264,18 @@ def test_a_call_that_was_cut_off_is_never_closed() -> None:
     assert not block["closed"]
 
 
+def test_what_follows_a_call_that_was_cut_off_does_not_close_it() -> None:
+    """In a response that fails, the call does not end, and the text after it is still sent."""
+    made = machine()
+    events = [*made.start(), *made.feed(ToolCall(0, "a", "get_weather", '{"a":'))]
+    events += [*made.feed(Text("I wonder")), *made.fail(protocol_fault("broken"))]
+    documents = render(events)
+    assert "I wonder" in str(documents)
+    stopped = [each["index"] for each in documents if each["type"] == "content_block_stop"]
+    assert 0 not in stopped
+    assert documents[-1]["type"] == "error"
+
+
 def test_freeform_input_is_one_argument() -> None:
     call = [ToolCall(0, "a", "exec", piece, "custom") for piece in ('say "', 'hi"\n')]
     [block] = blocks(*call, reason="tool_calls")

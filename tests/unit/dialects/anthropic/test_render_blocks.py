@@ -65,6 +65,7 @@ def test_a_block_that_is_left_open_is_not_closed_by_the_next() -> None:
     blocks.open(("item", 0), {})
     blocks.leave_open()
     assert read(blocks.open(("item", 1), {})) == [("content_block_start", 1, {})]
+    assert read(blocks.show(("text", 2), EMPTY_TEXT)) == [("content_block_start", 2, EMPTY_TEXT)]
 
 
 def test_state_is_the_signature_of_the_open_thought() -> None:

@@ -177,3 +177,6 @@ def test_details_of_a_refusal_are_those_of_the_provider() -> None:
     ended = ResponseMembers(make_extra({"stop_reason": "refusal", "stop_details": details}))
     assert whole(Refusal("no"), ended)["stop_details"] == details
     assert "stop_details" not in whole(Text("no"), ended)  # for clients that get it as text
+    silent = ResponseMembers(make_extra({"stop_reason": "refusal"}))
+    refused = whole(Refusal("The model refused to respond."), silent)
+    assert (refused["stop_reason"], "stop_details" in refused) == ("refusal", False)

@@ -168,6 +168,11 @@ def test_a_refusal_is_an_explanation() -> None:
     assert document["stop_details"]["explanation"] == "No."
 
 
+def test_a_refusal_after_a_call_is_still_the_reason() -> None:
+    refused = Message(id="msg_1", status="completed", content=(RefusalText("No."),))
+    assert whole(CALL, refused)["stop_reason"] == "refusal"
+
+
 def test_the_estimate_counts_only_until_there_is_usage() -> None:
     assert render_usage(response(), 7)["input_tokens"] == 7
     assert render_usage(response(service_tier="priority"))["service_tier"] == "priority"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from antiphon.core.items import Document
-from antiphon.core.request import Request
+from antiphon.core.request import Request, Thinking
 from antiphon.dialects.chat.client_call_ids import SealedStates, write_call_id
 from antiphon.dialects.chat.parse import parse_chat
 from antiphon.dialects.chat.parse_messages import ROLES
@@ -230,6 +230,13 @@ def test_tools_are_flattened_and_keep_their_members() -> None:
     assert parse(web_search_options={}).tools == ({"type": "web_search"},)
 
 
+def test_a_client_that_sends_functions_gets_one_call_at_a_time() -> None:
+    functions = [{"name": "old"}]
+    assert parse(functions=functions).parallel_tool_calls is False
+    newer = [{"type": "function", "function": {"name": "new"}}]
+    assert parse(functions=functions, tools=newer).parallel_tool_calls is None
+
+
 @table(
     ("members", "choice"),
     [
@@ -307,6 +314,15 @@ def test_members_with_the_same_meaning_keep_their_values() -> None:
         ({"reasoning_effort": "low"}, "effort", "low"),
         ({"reasoning": {"effort": "high"}}, "effort", "high"),
         ({"reasoning": {"enabled": False}}, "effort", "none"),
+        ({"reasoning": {"max_tokens": 2048}}, "effort", "low"),
+        ({"reasoning": {"max_tokens": 2048, "effort": "high"}}, "effort", "high"),
+        (
+            {"reasoning": {"max_tokens": 2048}},
+            "thinking",
+            Thinking(mode="enabled", budget_tokens=2048),
+        ),
+        ({"reasoning": {"max_tokens": 0}}, "thinking", None),
+        ({"reasoning": {"max_tokens": 2048, "enabled": False}}, "thinking", None),
         ({"logprobs": True}, "include", {"message.output_text.logprobs"}),
         ({"logprobs": False}, "include", set()),
         ({"web_search_options": {"user_location": 1}}, "tools", ({"type": "web_search"},)),

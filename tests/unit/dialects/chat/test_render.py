@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec import structs
 
 from antiphon.core.client_profile import OTHER, Profile
 from antiphon.core.deltas import (
@@ -69,7 +70,10 @@ def render(
     events: Sequence[Event], profile: Profile = OTHER, *, usage: bool = False
 ) -> list[dict[str, Any]]:
     """The chunks of a stream, without the members that all of them share."""
-    renderer = ChatRenderer(request(usage=usage), profile)
+    return chunks_of(ChatRenderer(request(usage=usage), profile), events)
+
+
+def chunks_of(renderer: ChatRenderer, events: Sequence[Event]) -> list[dict[str, Any]]:
     data = renderer.feed(EventBatch(0, events)) + renderer.close()
     frames = [frame.removeprefix("data: ") for frame in data.decode().split("\n\n") if frame]
     if frames[-1] == "[DONE]":
@@ -151,6 +155,14 @@ def test_a_refusal_is_where_the_client_looks_for_it(profile: Profile, member: st
     assert message[member] == "no"
 
 
+def test_a_refusal_as_content_does_not_run_into_the_text_before_it() -> None:
+    events, made = finished(Text("Well"), Refusal("I can"), Refusal("not."))
+    content = [delta["content"] for delta in deltas_of(render(events)) if "content" in delta]
+    assert "".join(content) == "Well\n\nI cannot."
+    [choice] = json.loads(render_whole(made.snapshot, request(), OTHER))["choices"]
+    assert choice["message"]["content"] == "Well\n\nI cannot."
+
+
 def test_a_call_has_its_name_once_and_its_arguments_as_they_arrive() -> None:
     events, _ = finished(
         ToolCall(index=0, call_id="c1", name="get_weather", arguments='{"a"'),
@@ -172,6 +184,31 @@ def test_a_call_has_its_name_once_and_its_arguments_as_they_arrive() -> None:
     assert (named["type"], named["custom"]["name"]) == ("custom", "exec")
     assert "".join(call["custom"]["input"] for call in rest) == "ls"
     assert chunks[-1]["choices"][0]["finish_reason"] == "tool_calls"
+
+
+def test_a_client_that_sends_functions_gets_one_function_call() -> None:
+    """It knows no `tool_calls`: the API had one call in a message then."""
+    old = structs.replace(request(), raw={"functions": [{"name": "f"}]})
+    events, made = finished(
+        ToolCall(index=0, call_id="c1", name="f", arguments='{"a": 1}'),
+        reason="tool_calls",
+    )
+    chunks = chunks_of(ChatRenderer(old, OTHER), events)
+    calls = [delta["function_call"] for delta in deltas_of(chunks) if "function_call" in delta]
+    assert calls[0] == {"name": "f", "arguments": ""}
+    assert "".join(call["arguments"] for call in calls) == '{"a": 1}'
+    assert chunks[-1]["choices"][0]["finish_reason"] == "function_call"
+    assert "tool_calls" not in str(chunks)
+    [choice] = json.loads(render_whole(made.snapshot, old, OTHER))["choices"]
+    assert choice["finish_reason"] == "function_call"
+    assert choice["message"] == {
+        "role": "assistant",
+        "content": None,
+        "refusal": None,
+        "function_call": {"name": "f", "arguments": '{"a": 1}'},
+    }
+    text, _ = finished(Text("hi"))
+    assert chunks_of(ChatRenderer(old, OTHER), text)[-1]["choices"][0]["finish_reason"] == "stop"
 
 
 def test_a_call_without_arguments_has_an_empty_object() -> None:
