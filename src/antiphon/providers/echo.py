@@ -220,12 +220,18 @@ def _build_reply(request: JSONObject, model: str) -> _EchoReply:
 
 def _without_reminders(text: str) -> str:
     """Return the words of the user: Claude Code puts many others into the same message."""
-    if "<system-reminder>" not in text:
-        return text
-    return _REMINDER.sub("\n", text).strip("\n")
+    kept: list[str] = []
+    at = 0
+    while (begin := text.find(_REMINDER, at)) >= 0:
+        end = text.find(_REMINDER_END, begin)
+        if end < 0:
+            break
+        kept.append(text[at:begin].strip("\n"))
+        at = end + len(_REMINDER_END)
+    return "\n".join([*kept, text[at:].strip("\n")]).strip("\n") if kept else text
 
 
-_REMINDER = re.compile(r"\n*<system-reminder>.*?</system-reminder>\n*", re.DOTALL)
+_REMINDER, _REMINDER_END = "<system-reminder>", "</system-reminder>"
 
 
 def _read_conversation(messages: Sequence[JSONObject]) -> tuple[str, list[str]]:

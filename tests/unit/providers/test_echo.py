@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import jsonschema_rs
@@ -84,6 +85,13 @@ def test_reminders_of_an_agent_are_neither_repeated_nor_a_reason_to_call_a_tool(
     parts = [{"type": "text", "text": text} for text in (reminder, "What is the weather?")]
     messages = [{"role": "user", "content": parts}]
     assert [*calls(deltas(ask(messages=messages, tools=[WEATHER])))] == [TOOL["name"]]
+
+
+@table("unit", ["<system-reminder>", "\n", "\n<system-reminder></system-reminder>"])
+def test_the_work_is_linear_in_what_may_be_reminders(unit: str) -> None:
+    began = time.process_time()
+    ask("<system-reminder>" + unit * (1_000_000 // len(unit)))
+    assert time.process_time() - began < 5  # were it quadratic, minutes
 
 
 def test_a_stream_has_a_chunk_per_word_and_one_for_its_end() -> None:
