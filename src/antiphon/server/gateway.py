@@ -19,6 +19,7 @@ from antiphon.server.http import WebSocketSession
 from antiphon.server.setup import Setup
 from antiphon.server.ui.page_state import PageState
 from antiphon.server.websocket.lanes import WaitingRequests
+from antiphon.server.websocket.recent_turns import RememberedBytes
 from antiphon.stages.log import Entry
 from antiphon.store.store import Store
 
@@ -111,6 +112,8 @@ class OpenWebSockets:
         self.sessions: dict[WebSocketSession, None] = {}
         self.waiting = WaitingRequests()
         """Requests on them that wait for others."""
+        self.remembered = RememberedBytes()
+        """Responses on them that can be continued."""
 
     def stop(self) -> None:
         """Close each as soon as its responses have ended."""
