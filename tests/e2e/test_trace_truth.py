@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -136,3 +138,13 @@ async def test_the_software_of_a_client_is_known(tmp_path: Path) -> None:
     detail = read_trace(tmp_path / "trace.db", headers["x-request-id"])
     assert detail.request is not None
     assert (detail.request.client, detail.request.software) == ("local", "OpenAI/Python 2.1")
+
+
+async def test_requests_without_a_key_do_not_take_the_place_of_others(tmp_path: Path) -> None:
+    async with running(settings(tmp_path, api_keys={"alice": "0123456789abcdef"})) as gateway:
+        for _ in range(1300):
+            async with gateway.client.get(f"{gateway.base_url}/models") as response:
+                assert response.status == 401
+    with closing(sqlite3.connect(tmp_path / "trace.db")) as trace:
+        (rows,) = trace.execute("SELECT count(*) FROM summary").fetchone()
+    assert 600 <= rows <= 1200  # of a minute, or of two

@@ -26,17 +26,20 @@ class CallIds(Struct):
     _format: CallIdFormat | None
     _assigned: dict[str, str] = field(default_factory=dict)
     _taken: set[str] = field(default_factory=set)
+    _numbers: dict[str, int] = field(default_factory=dict)
+    """The number of the last call with an id: all lower ones are taken."""
 
     def assign(self, call_id: str) -> str:
         """The id of a call, unique within the request."""
         if self._format is None:
             return call_id
         fits = re.fullmatch(self._format.pattern, call_id)
+        number = self._numbers.get(call_id, 1)
         assigned = call_id if fits else _digest(call_id, self._format.length)
-        number = 1
         while assigned in self._taken:
             number += 1
             assigned = _digest(f"{call_id} {number}", self._format.length)
+        self._numbers[call_id] = number
         self._taken.add(assigned)
         self._assigned[call_id] = assigned
         return assigned

@@ -188,7 +188,7 @@ class Preparer:
             is_cut=history.is_cut,
             unseal=partial(services.sealer.open, caller.client),
             descriptions=await describe(items, targets[0]) if describe else NO_DESCRIPTIONS,
-            file_texts=await self._read_files(items, targets),
+            file_texts=await self._read_files(items, targets, caller.client),
             hosted_tools=HostedToolPolicy(
                 services.compatibility.hosted_tools,
                 caller.profile.optional_tools,
@@ -199,7 +199,7 @@ class Preparer:
         )
 
     async def _read_files(
-        self, items: Sequence[Document], targets: Sequence[Target]
+        self, items: Sequence[Document], targets: Sequence[Target], client: str
     ) -> Mapping[str, str]:
         """Have PDF files read, if a target takes none."""
         if self._read_pdfs is None:
@@ -207,7 +207,7 @@ class Preparer:
         contents = _pdf_contents(items)
         if not contents or all(map(_takes_pdfs, targets)):
             return NO_TEXTS
-        return await self._read_pdfs(contents)
+        return await self._read_pdfs(contents, client)
 
     def _rejected_modes(self, targets: Sequence[Target]) -> Mapping[TargetName, Modes]:
         modes = self._services.rejected_modes

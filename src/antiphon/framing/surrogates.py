@@ -4,13 +4,16 @@ A server may cut its text inside a character: one frame has `"content":"\ud83d"`
 `"content":"\ude00"`. A frame whose string ends with the first half waits for the next frame with a
 string under the same key, and takes the second half from its beginning. A half without its other
 half stays where it is; the decoder replaces it.
+
+The work is linear in a frame, whatever it holds: the event loop does it.
 """
 
 from __future__ import annotations
 
 import re
+from collections import defaultdict, deque
 from collections.abc import Iterator, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from msgspec import Struct, structs
 
@@ -19,10 +22,13 @@ from antiphon.framing.sse import Frame
 _ENDS_WITH_HIGH = re.compile(rb'\\u[dD][89abAB][0-9a-fA-F]{2}"')
 _HIGH = re.compile(rb"\\u[dD][89abAB][0-9a-fA-F]{2}")
 _LOW = re.compile(rb"\\u[dD][c-fC-F][0-9a-fA-F]{2}")
-_STRING = re.compile(rb'"([^"\\]*(?:\\.[^"\\]*)*)"(\s*:)?', re.DOTALL)
+_STRING = re.compile(rb'"((?:[^"\\]++|\\.)*+)(?:"(\s*+:)?|\\?(\Z))', re.DOTALL)
+"""A string, which may be the key of what follows; the last one may have no end."""
 _ESCAPE_LENGTH = 6
 _MAX_WAITING = 4
 """How many frames may wait: keep-alives come between two deltas, and little else."""
+_MAX_BYTES = 256 * 1024
+"""Of a frame that is searched for halves: a piece of a text is much shorter."""
 _NOT_JOINED = frozenset({b"token"})
 """Keys of strings that are not pieces of one text: the tokens of log probabilities."""
 
@@ -80,10 +86,10 @@ class _StringValue(Struct, frozen=True):
 def _strings(data: bytes) -> Iterator[_StringValue]:
     """The string values of a document that are not empty; those in an array have its key."""
     key = b""
-    for found in _STRING.finditer(data):
+    for found in _STRING.finditer(data) if len(data) <= _MAX_BYTES else ():
         if found[2]:
             key = found[1]
-        elif found[1] and key not in _NOT_JOINED:
+        elif found[1] and found[3] is None and key not in _NOT_JOINED:
             yield _StringValue(key, found.start(1), found[1])
 
 
@@ -96,24 +102,41 @@ def _ends_with_high(string: _StringValue) -> bool:
 
 def _find_pairs(first: bytes, second: bytes) -> list[tuple[_StringValue, _StringValue]]:
     """Each string that ends with a first half, and the string under the same key that follows."""
-    following = list(_strings(second))
-    pairs: list[tuple[_StringValue, _StringValue]] = []
-    for string in filter(_ends_with_high, _strings(first)):
-        same_key = next((each for each in following if each.key == string.key), None)
-        if same_key is not None:
-            following.remove(same_key)
-            pairs.append((string, same_key))
-    return pairs
+    following: defaultdict[bytes, deque[_StringValue]] = defaultdict(deque)
+    for each in _strings(second):
+        following[each.key].append(each)
+    halves = filter(_ends_with_high, _strings(first))
+    return [(each, following[each.key].popleft()) for each in halves if following[each.key]]
 
 
 def _move_halves(
     first: Frame, second: Frame, pairs: Sequence[tuple[_StringValue, _StringValue]]
 ) -> tuple[Frame, Frame]:
     """Move the second halves of characters from the second frame to the first."""
-    head, tail = first.data, second.data
-    for string, following in reversed(pairs):  # from the end: earlier positions stay valid
+    added: list[_Change] = []
+    removed: list[_Change] = []
+    for string, following in pairs:
         if low := _LOW.match(following.text):
             end = string.start + len(string.text)
-            head = head[:end] + low[0] + head[end:]
-            tail = tail[: following.start] + tail[following.start + _ESCAPE_LENGTH :]
+            added.append(_Change(end, end, low[0]))
+            removed.append(_Change(following.start, following.start + _ESCAPE_LENGTH, b""))
+    head, tail = _apply(first.data, added), _apply(second.data, sorted(removed))
     return structs.replace(first, data=head), structs.replace(second, data=tail)
+
+
+class _Change(NamedTuple):
+    """New bytes in place of some of a frame."""
+
+    start: int
+    end: int
+    data: bytes
+
+
+def _apply(data: bytes, changes: Sequence[_Change]) -> bytes:
+    """Apply changes that are in the order of their places."""
+    pieces: list[bytes] = []
+    at = 0
+    for start, end, new in changes:
+        pieces += (data[at:start], new)
+        at = end
+    return b"".join([*pieces, data[at:]])

@@ -8,6 +8,7 @@ from urllib.parse import unquote, urlsplit
 
 _PORTS = {"http": 80, "https": 443}
 _CHARACTERS = re.compile(r"[!-~]+")  # no space, no control character, nothing beyond ASCII
+_SEPARATORS = re.compile(r"[/\\;\0]")  # some servers cut a segment at the last two
 _HOST = re.compile(r"[a-z0-9._-]+|[0-9a-f:.]+")
 
 
@@ -53,6 +54,6 @@ def read_url(url: str) -> Location | None:
     host = (parts.hostname or "").rstrip(".")
     if scheme not in _PORTS or not _HOST.fullmatch(host) or parts.fragment or port == 0:
         return None
-    if not {".", ".."}.isdisjoint(unquote(parts.path).replace("\\", "/").split("/")):
+    if not {".", ".."}.isdisjoint(_SEPARATORS.split(unquote(unquote(parts.path)))):
         return None
     return Location(scheme, host, port or _PORTS[scheme], parts.path or "/", parts.query)

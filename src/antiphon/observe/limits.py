@@ -117,7 +117,13 @@ class ClientLimiter:
 
 
 def check_limits(config: Config) -> None:
-    """Raise `ConfigError` for limits of a client that does not exist: they would have no effect."""
+    """Raise `ConfigError` for limits of a client that does not exist: they would have no effect.
+    And for a client with the name of the gateway, to which those of every client do not apply."""
+    if INTERNAL_CLIENT in config.server.api_keys:
+        raise config.error_at(
+            ("server", "api_keys", INTERNAL_CLIENT),
+            "this is the name of the gateway's own requests; give the key another name",
+        )
     names = [*config.server.api_keys, "local", "admin", INTERNAL_CLIENT, EVERY_CLIENT]
     raise_problems(
         config.error_at(

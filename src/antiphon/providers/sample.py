@@ -2,6 +2,8 @@
 
 Alternatives are tried in order; one without a finite instance (a schema that contains itself, for
 example) is skipped for the next. Patterns are met by trying likely strings.
+
+Schema and text are a client's, and every gateway has the echo model: work and size are bounded.
 """
 
 from __future__ import annotations
@@ -9,11 +11,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
+import msgspec
+
 from antiphon.errors import NoSampleExists
 
 Schema: TypeAlias = Mapping[str, Any]
 
 _STEPS = 2_000  # a small schema may describe a very large instance
+_READ_BYTES = 40_000_000  # of the schema, which each step may read as a whole
+_CHARACTERS = 1_000_000  # of an instance; names and strings may be repeated
+_COMPARISONS = 100_000  # of two lists
 _DEPTH = 40
 
 
@@ -31,30 +38,44 @@ class _Sampler:
     def __init__(self, root: Any, text: str) -> None:
         self._root = root
         self._text = text
-        self._steps = _STEPS
+        self._steps = min(_STEPS, _READ_BYTES // len(msgspec.json.encode(root)))
+        self._characters = _CHARACTERS
         self._open = ["#"]
         """References being followed, to detect recursion."""
         self._depth = 0
 
     def value(self, schema: Any, number: int = 0) -> Any:
         """Return an instance; different numbers give different instances where possible."""
-        self._steps -= 1
-        if schema is False or self._steps < 0 or self._depth > _DEPTH:
-            raise NoSampleExists("nothing is valid, or the schema is too large")
+        self._spend()
+        if schema is False or self._depth > _DEPTH:
+            raise NoSampleExists("nothing is valid, or the schema is too deep")
         if not isinstance(schema, Mapping):
-            return self._text
+            return self._use(self._text)
         self._depth += 1
         try:
             return self._by_keyword(schema, number)
         finally:
             self._depth -= 1
 
+    def _spend(self, steps: int = 1) -> None:
+        self._steps -= steps
+        if self._steps < 0 or self._characters < 0:
+            raise NoSampleExists("the schema or the instance is too large")
+
+    def _use(self, value: Any) -> Any:
+        """Return a part of the instance, and count its characters."""
+        self._characters -= (
+            len(value) if isinstance(value, str) else len(msgspec.json.encode(value))
+        )
+        self._spend(0)
+        return value
+
     def _by_keyword(self, schema: Schema, number: int) -> Any:
         if "const" in schema:
-            return schema["const"]
+            return self._use(schema["const"])
         if "enum" in schema:
             choices = schema["enum"]
-            return choices[number % len(choices)]
+            return self._use(choices[number % len(choices)])
         if "$ref" in schema:
             return self._all_of(_without(schema, "$ref"), [{"$ref": schema["$ref"]}], number)
         for keyword in ("anyOf", "oneOf"):
@@ -77,6 +98,7 @@ class _Sampler:
         before = len(self._open)
         try:
             for part in parts:
+                self._spend()
                 schema = _merge_schemas(schema, self._follow_reference(part))
             return self.value(schema, number)
         finally:
@@ -119,8 +141,8 @@ class _Sampler:
         rest = schema.get("additionalProperties", True)
         required = schema.get("required")
         needed = [name for name in required if isinstance(name, str)] if required else []
-        made = {name: self.value(known.get(name, rest), number) for name in needed}
-        wanted = int(schema.get("minProperties", 0 if needed else len(known)))
+        made = {self._use(name): self.value(known.get(name, rest), number) for name in needed}
+        wanted = min(int(schema.get("minProperties", 0 if needed else len(known))), _STEPS)
         for name in (*known, *map(str, range(wanted))):
             if len(made) >= wanted:
                 break
@@ -130,7 +152,7 @@ class _Sampler:
 
     def _optional(self, name: str, schema: Any, number: int) -> dict[str, Any]:
         try:
-            return {name: self.value(schema, number)}
+            return {self._use(name): self.value(schema, number)}
         except NoSampleExists:
             return {}
 
@@ -153,13 +175,14 @@ class _Sampler:
         texts = [self._text if number == 0 else f"{self._text} {number}"]
         if (known := _FORMATS.get(str(schema.get("format")))) is not None:
             texts.insert(0, known)
-        least, most = int(schema.get("minLength", 0)), schema.get("maxLength")
-        sized = [text.ljust(min(least, _STEPS), ".")[:most] for text in texts]
+        least, most = min(int(schema.get("minLength", 0)), _STEPS), schema.get("maxLength")
+        sized = [text.ljust(least, ".")[:most] for text in texts]
         likely = [*sized, *_LIKELY, *_repeated_characters(least)] if "pattern" in schema else []
         try:
-            return str(_find_valid(schema, likely))
+            found = str(_find_valid(schema, likely))
         except NoSampleExists:
-            return sized[0]  # a string that misses the pattern is better than no instance
+            found = sized[0]  # a string that misses the pattern is better than no instance
+        return str(self._use(found))
 
     def number(self, schema: Schema, number: int) -> Any:
         step = schema.get("multipleOf") or 1
@@ -200,7 +223,14 @@ def _merge_types(one: Any, other: Any) -> list[str]:
     ones, others = (each if isinstance(each, list) else [each] for each in (one, other))
     if ("integer" in ones and "number" in others) or ("number" in ones and "integer" in others):
         return ["integer"]
-    return [name for name in ones if name in others]
+    return _common(ones, others)
+
+
+def _common(one: list[Any], other: list[Any]) -> list[Any]:
+    """Return what two lists have in common; their values may be no keys of a dictionary."""
+    if len(one) * len(other) > _COMPARISONS:
+        raise NoSampleExists("there is too much to compare")
+    return [each for each in one if each in other]
 
 
 def _without(schema: Schema, keyword: str) -> Schema:
@@ -256,7 +286,7 @@ _TIGHTER: Mapping[str, Callable[[Any, Any], Any]] = {
     "properties": _merge_properties,
     "required": lambda one, other: [*dict.fromkeys([*one, *other])],
     "type": _merge_types,
-    "enum": lambda one, other: [each for each in one if each in other],
+    "enum": _common,
     "items": _merge_schemas,
     "allOf": lambda one, other: [*one, *other],
     **dict.fromkeys(("minimum", "exclusiveMinimum", "minLength", "minItems"), max),

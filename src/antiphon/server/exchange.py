@@ -166,12 +166,15 @@ class Exchange:
         services.emit(Entry(event, "error", {"request_id": request_id, **report.facts}))
 
     def _record_rejection(self, problem: Problem, *, is_logged: bool) -> None:
-        """Record the request and its problem in the trace, and in the log if it is not there
-        yet."""
+        """Count the problem; record it in the trace, and in the log if it is not there yet, unless
+        there are too many of this client."""
         services = self.services
         caller = self.caller
         record = services.tracer.record
         code = problem.code or problem.kind
+        services.accounting.record_rejection(code)
+        if not is_logged and not self.process.rejections.admits(caller.client):
+            return
         message = clean_own_text(problem.message, services.redactor)
         if not is_logged:
             self._log_rejection(problem, code, message)
@@ -195,7 +198,6 @@ class Exchange:
                 param=clean_own_text(problem.param or "", services.redactor) or None,
             )
         )
-        services.accounting.record_rejection(code)
         record(
             TraceFinish(
                 request_id=caller.request_id,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -19,6 +20,7 @@ from antiphon.server.http import WebSocketSession
 from antiphon.server.setup import Setup
 from antiphon.server.ui.page_state import PageState
 from antiphon.server.websocket.lanes import WaitingRequests
+from antiphon.server.websocket.recent_turns import RememberedBytes
 from antiphon.stages.log import Entry
 from antiphon.store.store import Store
 
@@ -26,6 +28,7 @@ CHECK_EVERY_S = 1.0
 TIMEOUT_S = 3.0
 _QUIET_S = 60.0
 _MAX_REJECTIONS = 256
+_MAX_RECORDED = 600  # rejections of one client in a minute
 
 
 class StoreCheck:
@@ -78,8 +81,20 @@ class RejectionLog:
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
+        self._minute = 0
+        self._recorded: Counter[str] = Counter()
         self._quiet: dict[tuple[str, ...], tuple[float, int]] = {}
         """By what equal requests share: until when they are only counted, and how many were."""
+
+    def admits(self, client: str) -> bool:
+        """Whether a rejection is recorded in log and trace. No limit of a client counts rejections,
+        and those without a key have no name: their rows would take the place of all others."""
+        minute = int(self._clock() // 60)
+        if minute != self._minute:
+            self._minute = minute
+            self._recorded.clear()
+        self._recorded[client] += 1
+        return self._recorded[client] <= _MAX_RECORDED
 
     def log(self, emit: Callable[[Entry], None], facts: Mapping[str, Any]) -> None:
         key = tuple(str(facts[name]) for name in ("client", "code", "reason"))
@@ -111,6 +126,8 @@ class OpenWebSockets:
         self.sessions: dict[WebSocketSession, None] = {}
         self.waiting = WaitingRequests()
         """Requests on them that wait for others."""
+        self.remembered = RememberedBytes()
+        """Responses on them that can be continued."""
 
     def stop(self) -> None:
         """Close each as soon as its responses have ended."""

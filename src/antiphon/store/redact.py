@@ -74,6 +74,9 @@ _RULES = [
     *((anchor.encode(), _compile(f"{_EDGE} ({pattern})")) for anchor, pattern in _SHAPED.items()),
     (b".", _compile(_ID_AND_SECRET)),
 ]
+_NAMED_ANCHORS = frozenset(anchor.encode() for anchor in _NAMED)
+"""A value may consist of names, and what follows each of them is a part of it. Only the last one
+may be that of a longer value; the others are skipped: each would be followed to the end again."""
 
 
 class Redactor:
@@ -134,9 +137,13 @@ def _match_rules(data: bytes) -> Iterator[Span]:
     for anchor, pattern in _RULES:
         at = lowered.find(anchor)
         while at >= 0:
+            end = at + 1
             if found := pattern.match(data, at):
-                yield found.span(found.lastindex or 0)
-            at = lowered.find(anchor, at + 1)
+                span = found.span(found.lastindex or 0)
+                yield span
+                end = span[1] if anchor in _NAMED_ANCHORS else end
+            last = lowered.rfind(anchor, at + 1, end)
+            at = lowered.find(anchor, end) if last < 0 else last
 
 
 def _find_all(data: bytes, wanted: bytes) -> Iterator[int]:

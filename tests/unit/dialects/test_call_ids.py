@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -44,6 +45,13 @@ def test_an_id_that_looks_like_a_digest_in_use_becomes_another() -> None:
     ids = CallIds(NINE)
     made = ids.assign("call_1")
     assert ids.assign(made) not in (made, "call_1")
+
+
+def test_the_work_is_linear_in_the_calls_with_one_id() -> None:
+    ids = CallIds(NINE)
+    began = time.process_time()
+    assert len({ids.assign("look:0") for _ in range(5000)}) == 5000
+    assert time.process_time() - began < 2  # were it quadratic, ten seconds
 
 
 def test_a_result_without_a_call_keeps_its_id() -> None:

@@ -106,7 +106,7 @@ async def test_files_are_read_only_if_there_are_some_and_a_target_takes_none(
 ) -> None:
     read: list[Sequence[str]] = []
 
-    async def read_pdfs(contents: Sequence[str]) -> Mapping[str, str]:
+    async def read_pdfs(contents: Sequence[str], client: str) -> Mapping[str, str]:
         read.append(contents)
         return {PDF: "The text."}
 

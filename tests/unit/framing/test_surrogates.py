@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from antiphon.framing.ndjson import NDJSONDecoder
 from antiphon.framing.sse import Frame, SSEDecoder
 from antiphon.framing.surrogates import SurrogateJoiner
+from tests.support.tables import table
 
 
 def join(*lines: bytes) -> list[bytes]:
@@ -69,3 +72,32 @@ def test_the_name_of_an_event_stays_with_its_frame() -> None:
     joiner = SurrogateJoiner(SSEDecoder())
     stream = b'event: one\ndata: {"a":"\\ud83d"}\n\nevent: two\ndata: {"a":"\\ude00"}\n\n'
     assert [frame.event for frame in joiner.feed(stream)] == ["one", "two"]
+
+
+HALVES = rb'{"a":[%b]}' % b",".join([rb'"\ud83d"'] * 25_000)
+
+
+FOLLOWING = {
+    "strings under another key": rb'{"b":[%b]}' % b",".join([rb'"\ude00"'] * 25_000),
+    "strings under the same key": rb'{"a":[%b]}' % b",".join([rb'"\ude00"'] * 25_000),
+    "a string without an end": rb'{"a":"' + rb"\"" * 100_000,
+    "white space": rb'{"a"' + b" " * 200_000,
+}
+
+
+@table("name", FOLLOWING)
+def test_the_work_is_linear_in_two_frames(name: str) -> None:
+    began = time.process_time()
+    join(HALVES, FOLLOWING[name])
+    assert time.process_time() - began < 3  # were it quadratic, half a minute
+
+
+def test_many_halves_are_joined_in_their_order() -> None:
+    first, second = join(rb'{"a":["x\ud83d","y\ud83d"]}', rb'{"a":["\ude00","\ude01"]}')
+    assert first == rb'{"a":["x\ud83d\ude00","y\ud83d\ude01"]}'
+    assert second == rb'{"a":["",""]}'
+
+
+def test_a_string_without_an_end_and_a_large_frame_keep_their_halves() -> None:
+    for first in (rb'{"b":"\ud83d","a":"\ud83d', rb'{"a":"%b\ud83d"}' % (b"x" * 300_000)):
+        assert join(first, rb'{"a":"\ude00"}') == [first, rb'{"a":"\ude00"}']

@@ -42,6 +42,10 @@ def test_the_canonical_form_is_read_the_same_way(url: str) -> None:
         "https://host/mcp/%2e%2E/admin",
         "https://host/mcp/..%2fadmin",
         "https://host/mcp/..%5cadmin",
+        "https://host/mcp/%252e%252e/admin",
+        "https://host/mcp/..;/admin",
+        "https://host/mcp/..%3ba=b/admin",
+        "https://host/mcp/..%00/admin",
         "https://[::1/",
     ],
 )

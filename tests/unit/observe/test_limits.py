@@ -189,6 +189,16 @@ def test_limits_of_nobody_are_an_error() -> None:
     assert caught.value.message.startswith("a.toml:6: limits.alcie: there is no client key 'alcie'")
 
 
+def test_no_client_has_the_name_by_which_the_gateway_escapes_the_limits_of_every_client() -> None:
+    named = CONFIG.replace("alice", "antiphon")
+    with pytest.raises(ConfigError) as caught:
+        check_limits(parse_config(named, {}, name="a.toml"))
+    assert caught.value.message == (
+        "a.toml:3: server.api_keys.antiphon: this is the name of the gateway's own requests; give"
+        " the key another name"
+    )
+
+
 @pytest.mark.parametrize(
     ("text", "problem"),
     [

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import time
+import tracemalloc
 from typing import Any
 
 import jsonschema_rs
@@ -241,6 +243,29 @@ def test_a_huge_instance_is_not_generated() -> None:
     schema = {"$ref": "#/$defs/level0", "$defs": {**levels, "level12": {"type": "string"}}}
     assert sample(schema, "words") is None
     assert sample({"type": "array", "minItems": 10**12}, "words") is None
+
+
+MANY = {f"name{index}": {"type": "string"} for index in range(20_000)}
+HOSTILE: dict[str, Any] = {
+    "long repeated characters": {"type": "string", "pattern": "zz", "minLength": 10**9},
+    "many members": {"type": "object", "minProperties": 10**8},
+    "the text many times": {"type": "array", "minItems": 2000},
+    "many parts of a large schema": {"allOf": [{"properties": MANY}, *[{"title": "a"}] * 20_000]},
+    "two long lists": {"enum": [*range(60_000)], "allOf": [{"enum": [*range(1, 60_001)]}]},
+}
+
+
+@table("name", HOSTILE)
+def test_no_schema_of_a_client_takes_long_or_makes_much(name: str) -> None:
+    tracemalloc.start()
+    began = time.process_time()
+    made = sample(HOSTILE[name], "words " * 2000)
+    took = time.process_time() - began
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(json.dumps(made)) < 2_000_000
+    assert peak < 100_000_000
+    assert took < 10
 
 
 JSON = st.recursive(

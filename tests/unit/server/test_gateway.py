@@ -100,3 +100,13 @@ def test_equal_rejections_are_logged_once_a_minute_with_their_number() -> None:
         {**wrong_route, "client": "bob"},
         {**wrong_route, "repeated": 2},
     ]
+
+
+def test_rejections_of_one_client_are_recorded_up_to_a_number_a_minute() -> None:
+    clock = Clock()
+    rejections = RejectionLog(clock)
+    clock.now = 100.0
+    assert [rejections.admits("") for _ in range(601)] == [True] * 600 + [False]
+    assert rejections.admits("alice")
+    clock.now = 120.0
+    assert rejections.admits("")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import pytest
@@ -202,6 +203,27 @@ def test_a_secret_value_in_nested_json_is_redacted_completely(
         assert back[name] == REDACTED
     else:
         assert not back[name].startswith(CANARY)
+
+
+@table("name", ["authorization:", "cookie=", "api_key=", "access_token:", "password="])
+def test_the_work_is_linear_in_a_value_that_consists_of_names(name: str) -> None:
+    def seconds(length: int) -> float:
+        data = (name * length)[:length].encode()
+        began = time.process_time()
+        PLAIN.redact_bytes(data)
+        return time.process_time() - began
+
+    # Eight times the data may take eight times as long; were the work quadratic, 64 times.
+    small = min(seconds(20_000) for _ in range(3))
+    assert seconds(160_000) < 20 * small + 0.05
+
+
+def test_the_last_name_in_a_value_may_be_that_of_another_one() -> None:
+    text = PLAIN.redact_text("api_key=password=api_key= s3cr3t")
+    assert text == f"api_key={REDACTED} {REDACTED}"
+    text = PLAIN.redact_text("authorization: one, authorization: 'two three'")
+    assert "one" not in text
+    assert "three" not in text
 
 
 @given(st.binary(max_size=300), st.lists(st.integers(0, 300)))

@@ -207,7 +207,10 @@ the stack, and one step with twice as many takes a tenth of a second."""
 
 _MARK = re.compile(r"[:(\[{?*+.]|\\[a-zA-Z]")
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
-_LITERAL = re.compile(r'"(?:\\.|[^"\\])*"|/(?:\\.|[^/\\])+/|(?:#|//)[^\n]*', re.DOTALL)
+_LITERAL = re.compile(
+    r'"(?:\\.|[^"\\])*+"|/(?:\\.|[^/\\])++/|(?:#|//)[^\n]*|(?P<open>["/]).*', re.DOTALL
+)
+"""A string, an expression or a comment; one without an end is everything to the end."""
 _EXTENSION = re.compile(r"[&@<]|~(?!\s*\d)|%(?!ignore\b|import\b|declare\b|override\b)")
 """The compiler's extensions of Lark: tokens, schemas, intersections."""
 
@@ -221,9 +224,15 @@ def find_excess(grammar: Grammar) -> str | None:
         return f"it is longer than {MAX_CHARACTERS} characters"
     if len(_MARK.findall(definition)) > MAX_MARKS:
         return f"it has more than {MAX_MARKS} rules, groups, classes and repetitions"
-    if grammar.syntax == "lark" and (found := _EXTENSION.search(_LITERAL.sub(" ", definition))):
-        return f"{found[0]!r} is not part of Lark"
-    return None
+    return _find_extension(definition) if grammar.syntax == "lark" else None
+
+
+def _find_extension(definition: str) -> str | None:
+    """Why a grammar of Lark would not be compiled as Lark; None if it would."""
+    if any(found["open"] for found in _LITERAL.finditer(definition)):
+        return "it has a string or a regular expression without an end"
+    found = _EXTENSION.search(_LITERAL.sub(" ", definition))
+    return f"{found[0]!r} is not part of Lark" if found else None
 
 
 def compiler_limits() -> LLParserLimits:

@@ -7,7 +7,9 @@ reports that.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TypeAlias
 
 from msgspec import Struct
 
@@ -80,7 +82,7 @@ def _select_one(
     notes: Notes,
 ) -> Selection:
     """Force a call of one tool, as far as the provider supports it."""
-    matches = {id(offer) for offer in _find_tools(choice, registry)}
+    matches = {id(offer) for offer in _OfferIndex(registry.all_offers()).find(choice)}
     targets = [offer for offer in usable if id(offer) in matches]
     if not targets:
         raise _invalid(f"`tool_choice` names a tool that `tools` does not have: {_label(choice)}.")
@@ -107,50 +109,87 @@ def _select_one(
 
 def _read_allowed(choice: JSONObject, registry: ToolRegistry) -> set[int]:
     entries = choice.get("tools")
+    index = _OfferIndex(registry.all_offers())
     allowed: set[int] = set()
+    matched = 0
     for entry in entries if isinstance(entries, list) else ():
-        matches = _find_tools(entry, registry) if isinstance(entry, Mapping) else []
+        matches = index.find(entry) if isinstance(entry, Mapping) else []
         if not matches:
             raise _invalid(
                 f"`tool_choice` allows a tool that `tools` does not have: {_label(entry)}."
             )
+        matched += len(matches)
+        if matched > _MAX_MATCHES:
+            raise _invalid("`tool_choice` allows too many tools. Name each tool once.")
         allowed.update(map(id, matches))
     return allowed
 
 
-def _find_tools(choice: JSONObject, registry: ToolRegistry) -> list[ToolOffer]:
-    """Find the tools that a choice names, including those that are left out."""
-    kind = family(str(choice.get("type")))
-    name = choice.get("name")
-    if kind == "namespace":
-        return [offer for offer in registry.all_offers() if offer.namespace == name is not None]
-    same = [offer for offer in registry.all_offers() if family(offer.type) == kind]
-    if kind in {"function", "custom"}:
-        return _find_by_name(name, choice.get("namespace"), same)
-    if kind == MCP:
-        return [offer for offer in same if _is_of_server(offer, choice.get("server_label"), name)]
-    return [offer for offer in same if name in (None, offer.name)]
+_MAX_MATCHES = 1_000_000
+_NO_NAME = "\0"
+_OfferKey: TypeAlias = tuple[str | None, ...]
 
 
-def _is_of_server(offer: ToolOffer, label: object, name: object) -> bool:
-    """Whether a tool is of the server that a choice names. Where the gateway does not know the
-    tools of a server, the server stands for all of them."""
-    if offer.handling != "declared":
-        return label in (None, offer.name)
-    return label in (None, offer.namespace) and name in (None, offer.name)
+class _OfferIndex:
+    """The tools of a request by what a choice can say of them: a request may have thousands of
+    tools, and a choice may name each."""
+
+    def __init__(self, offers: Iterable[ToolOffer]) -> None:
+        self._offers: defaultdict[_OfferKey, list[ToolOffer]] = defaultdict(list)
+        for offer in offers:
+            for key in _list_keys(offer):
+                self._offers[key].append(offer)
+
+    def find(self, choice: JSONObject) -> list[ToolOffer]:
+        """Find the tools that a choice names, including those that are left out."""
+        kind = family(str(choice.get("type")))
+        name = _read_name(choice, "name")
+        if kind in _BY_NAME:
+            return self._find_by_name(kind, name, _read_name(choice, "namespace"))
+        if kind == MCP:
+            label = _read_name(choice, "server_label")
+            return self._get(MCP, label) + self._get(MCP, label, name)
+        return self._get(kind, name)
+
+    def _find_by_name(self, kind: str, name: str | None, namespace: str | None) -> list[ToolOffer]:
+        """Find the one tool of that name; the namespace may be omitted if only one has it."""
+        exact = self._get(kind, name, namespace)
+        if exact or namespace is not None:
+            return exact
+        namesakes = self._get(kind, name)
+        if len(namesakes) > 1:
+            raise _invalid(
+                f"Several namespaces have a tool {name!r}; `tool_choice` must have a `namespace`."
+            )
+        return namesakes
+
+    def _get(self, *key: str | None) -> list[ToolOffer]:
+        return self._offers.get(key, [])
 
 
-def _find_by_name(name: object, namespace: object, offers: Sequence[ToolOffer]) -> list[ToolOffer]:
-    """Find the one tool of that name; the namespace may be omitted if only one has it."""
-    namesakes = [offer for offer in offers if offer.name == name]
-    exact = [offer for offer in namesakes if offer.namespace == namespace]
-    if exact or namespace is not None:
-        return exact
-    if len(namesakes) > 1:
-        raise _invalid(
-            f"Several namespaces have a tool {name!r}; `tool_choice` must have a `namespace`."
-        )
-    return namesakes
+_BY_NAME = ("function", "custom")
+
+
+def _read_name(choice: JSONObject, field: str) -> str | None:
+    name = choice.get(field)
+    return name if name is None or isinstance(name, str) else _NO_NAME
+
+
+def _list_keys(offer: ToolOffer) -> Iterator[_OfferKey]:
+    """What choices say of a tool: its kind and name, its namespace, or its server. Where the
+    gateway does not know the tools of a server, the server stands for all of them."""
+    kind = family(offer.type)
+    if offer.namespace is not None:
+        yield "namespace", offer.namespace
+    if kind in _BY_NAME:
+        yield from ((kind, offer.name), (kind, offer.name, offer.namespace))
+    elif kind != MCP:
+        yield from ((kind, None), (kind, offer.name))
+    elif offer.handling != "declared":
+        yield from ((MCP, None), (MCP, offer.name))
+    else:
+        for label in (None, offer.namespace):
+            yield from ((MCP, label, None), (MCP, label, offer.name))
 
 
 def _label(choice: object) -> str:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import cast
 
+import msgspec
 from msgspec import structs
 
 from antiphon.core.capabilities import Capabilities
@@ -60,6 +61,7 @@ class ToolRegistry:
         self._policy = policy
         self._taken: set[str] = set()
         self._grammars: set[str] = set()
+        self._hosted: set[bytes] = set()
 
     # Adding tools
 
@@ -112,9 +114,11 @@ class ToolRegistry:
         )
         if origin == "request":
             self._refuse_unavailable(offer, f"{param}.type")
-        if offer in self.hosted:
-            return
         if offer.handling != "declared":
+            encoded = msgspec.json.encode(offer, order="sorted")
+            if encoded in self._hosted:
+                return
+            self._hosted.add(encoded)
             self.hosted.append(offer)
         elif not self.add_offer(offer, param):
             return

@@ -245,6 +245,7 @@ class ReasoningBlock:
         self.announced = False
         self._seal = seal
         self._parts: list[_ReasoningPart] = []
+        self._raw_count = 0
         self._states: list[ReasoningState] = []
 
     def append(self, text: str, kind: ReasoningKind, number: int) -> list[Event]:
@@ -259,7 +260,8 @@ class ReasoningBlock:
 
     def _start_part(self, kind: ReasoningKind, number: int) -> tuple[_ReasoningPart, list[Event]]:
         events: list[Event] = []
-        index = sum((part.kind == "raw") == (kind == "raw") for part in self._parts)
+        index = self._raw_count if kind == "raw" else len(self._parts) - self._raw_count
+        self._raw_count += kind == "raw"
         part = _ReasoningPart(kind, number, index)
         if self.announced:
             events += self._close_part()

@@ -7,6 +7,7 @@ they have to stand inside messages; the provider does not compare them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -65,7 +66,7 @@ def encode(plan: Plan, *, stream: bool, quirks: AnthropicQuirks = PLAIN) -> Outb
     body["messages"] = body.pop("messages")  # last, whatever a patch has added
     path = quirks.stream_path if stream and quirks.stream_path else quirks.path
     return Outbound(
-        path=path.replace("{model}", plan.model),
+        path=path.replace("{model}", _UNSAFE.sub(_percent_encode, plan.model)),
         headers={
             "content-type": "application/json",
             "accept": "text/event-stream" if stream else "application/json",
@@ -74,6 +75,13 @@ def encode(plan: Plan, *, stream: bool, quirks: AnthropicQuirks = PLAIN) -> Outb
         },
         body=encode_in_steps(body) if plan.is_large else msgspec.json.encode(body),
     )
+
+
+_UNSAFE = re.compile(r"[^\w.@:-]", re.ASCII)
+
+
+def _percent_encode(found: re.Match[str]) -> str:
+    return "".join(f"%{byte:02X}" for byte in found[0].encode("utf-8", "replace"))
 
 
 def _betas(plan: Plan) -> Mapping[str, str]:

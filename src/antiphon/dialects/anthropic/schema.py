@@ -21,9 +21,9 @@ def input_schema(parameters: Mapping[str, Any] | None) -> Document:
     schema: Document = {name: value for name, value in given.items() if name not in _UNIONS}
     members = [*_union_members(given)]
     if members:
-        merged = _as_mapping(given.get("properties"))
-        for member in members:
-            merged = {**_as_mapping(member.get("properties")), **merged}
+        merged: Document = {}
+        for each in reversed((given, *members)):  # the first one that has a property wins
+            merged.update(_as_mapping(each.get("properties")))
         schema["properties"] = merged
     if schema.get("type") != "object":
         schema = {"type": "object", **{n: v for n, v in schema.items() if n != "type"}}

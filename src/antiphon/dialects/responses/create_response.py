@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Mapping
 from operator import attrgetter
 from typing import Any
 
+import msgspec
 from msgspec import structs
 
 from antiphon.core.items import Document
@@ -109,18 +110,21 @@ def _reported_tier(tier: str) -> str:
     return _REPORTED_TIERS.get(tier, tier)
 
 
-def _repeat_tools(
-    tools: Iterable[Document], unused: Collection[Mapping[str, Any]] = ()
-) -> list[Document]:
+def _repeat_tools(tools: Iterable[Document], unused: Collection[bytes] = ()) -> list[Document]:
     """The tools of a request as its response lists them, without those that are not used."""
     return [
         _repeat_tool(tool, unused)
         for tool in tools
-        if tool["type"] in TOOLS and (not unused or tool not in unused)
+        if tool["type"] in TOOLS and (not unused or _encode(tool) not in unused)
     ]
 
 
-def _repeat_tool(tool: Document, unused: Collection[Mapping[str, Any]]) -> Document:
+def _encode(tool: Mapping[str, Any]) -> bytes:
+    """Encode a tool so that it is found among many."""
+    return msgspec.json.encode(tool, order="sorted")
+
+
+def _repeat_tool(tool: Document, unused: Collection[bytes]) -> Document:
     if tool["type"] == "function":
         return {"type": "function", "name": tool["name"], **_FUNCTION_DEFAULTS, **tool}
     if tool["type"] == "namespace":
@@ -223,7 +227,7 @@ def report_settings(request: Request, used: UsedSettings) -> dict[str, Any]:
         },
         "text": {"format": used.text_format, "verbosity": parameters.get("verbosity", "medium")},
         "tool_choice": _report_tool_choice(request.tool_choice, forces_call=used.forces_call),
-        "tools": _repeat_tools(request.tools, used.unused),
+        "tools": _repeat_tools(request.tools, frozenset(map(_encode, used.unused))),
     }
 
 

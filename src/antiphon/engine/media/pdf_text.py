@@ -4,6 +4,7 @@
    requests nor take the gateway's memory. Time, memory, pages and processes are bounded.
 2. A text is cached by the hash of its file, because clients send it again with every turn.
 3. Reading never fails a request: a file without readable text has the text "".
+4. Clients take turns: the files of one, however many and slow, delay those of another by a few.
 """
 
 from __future__ import annotations
@@ -14,15 +15,15 @@ import importlib.util
 import os
 import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TypeAlias
 
 from antiphon.core.history.text_files import read_content
 from antiphon.engine.media import pdf_worker
 
-ReadPDFs: TypeAlias = Callable[[Sequence[str]], Awaitable[Mapping[str, str]]]
-"""The texts of PDF files by their content (`file_data`)."""
+ReadPDFs: TypeAlias = Callable[[Sequence[str], str], Awaitable[Mapping[str, str]]]
+"""The texts of PDF files by their content (`file_data`); with the name of the client."""
 
 _TIMEOUT_S = 20.0
 _MAX_CONCURRENT = 2
@@ -38,21 +39,28 @@ class PDFReader:
         self._timeout_s = timeout_s
         self._room = max_cached
         self._slots = asyncio.Semaphore(_MAX_CONCURRENT)
+        self._places: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        """The place of each client among those who wait for a slot."""
         self._texts: OrderedDict[str, str] = OrderedDict()
         """By the hash of the file, the last used at the end."""
         self.started = 0
         """The number of processes that have been started."""
 
-    async def __call__(self, contents: Sequence[str]) -> Mapping[str, str]:
-        texts = await asyncio.gather(*map(self._read, contents))
+    async def __call__(self, contents: Sequence[str], client: str) -> Mapping[str, str]:
+        texts = await asyncio.gather(*(self._read(each, client) for each in contents))
         return dict(zip(contents, texts, strict=True))
 
-    async def _read(self, data: str) -> str:
+    async def _read(self, data: str, client: str) -> str:
         content = await asyncio.to_thread(read_content, data)  # it may be large
         key = hashlib.sha256(content).hexdigest()
-        async with self._slots:  # another request may have read the same file by now
-            if key not in self._texts:
-                self._store(key, await self._run_worker(content))
+        if key not in self._texts:
+            async with self._places[client]:
+                await self._slots.acquire()
+            try:
+                if key not in self._texts:  # another request may have read the same file by now
+                    self._store(key, await self._run_worker(content))
+            finally:
+                self._slots.release()
         self._texts.move_to_end(key)
         return self._texts[key]
 

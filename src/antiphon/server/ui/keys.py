@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from antiphon.config import ClientLimitConfig
 from antiphon.config.key_file import KeyFile, change_key_file, key_file_path, read_key_file
+from antiphon.engine.services import INTERNAL_CLIENT
 from antiphon.errors import ConfigError, InvalidRequest
 from antiphon.providers.registry import known_specs
 from antiphon.server.http import HTTPResponse, json_response
@@ -24,7 +25,7 @@ from antiphon.server.ui.page_request import PageRequest
 PREFIX = "sk-antiphon-"
 _KEY_BYTES = 24
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-_RESERVED = {"admin", "local"}
+_RESERVED = {"admin", "local", INTERNAL_CLIENT}
 _MAX_KEY = 1000
 _FIRST_TEXT = (
     "# Created by the page, because antiphon.keys.json beside it belongs to a configuration file.\n"

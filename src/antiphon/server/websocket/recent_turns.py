@@ -2,7 +2,8 @@
 
 A connection remembers those of its turns that are not stored, so that its client can continue them.
 What it does not remember is looked up in the store. Each turn holds the one before it: a chain that
-is in use never loses its beginning, however many turns it has.
+is in use never loses its beginning, however many turns it has. One client may open any number of
+connections: beyond a limit, those that were idle the longest forget their turns.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ MAX_TURNS = 64
 """Responses that can be continued; the ones before them are kept as their history."""
 MAX_BYTES = 32 * 1024 * 1024
 """JSON of all turns together."""
+MAX_CLIENT_BYTES = 256 * 1024 * 1024
+"""The same, on all connections of one client."""
 
 
 class RecentTurn(NamedTuple):
@@ -38,13 +41,47 @@ class RecentTurn(NamedTuple):
             each = each.parent
 
 
+class RememberedBytes:
+    """Bytes of the turns that the connections of this process remember, by client."""
+
+    def __init__(self, max_client_bytes: int = MAX_CLIENT_BYTES) -> None:
+        self._max_client_bytes = max_client_bytes
+        self._by_client: dict[str, dict[RecentTurns, int]] = {}
+        """By connection, the one that has changed last at the end."""
+
+    def set(self, client: str, turns: RecentTurns, size: int) -> None:
+        """Note what a connection remembers now; others may have to forget for it."""
+        sizes = self._by_client.setdefault(client, {})
+        sizes.pop(turns, None)
+        if size:
+            sizes[turns] = size
+        total = sum(sizes.values())
+        while total > self._max_client_bytes:
+            oldest = next(iter(sizes))
+            total -= sizes[oldest]
+            sizes[oldest] = oldest.forget_oldest()
+            total += sizes[oldest]
+            if not sizes[oldest]:
+                del sizes[oldest]
+        if not sizes:
+            del self._by_client[client]
+
+
 class RecentTurns:
     """The `TurnSource` of a connection: its own turns first, then the store."""
 
     def __init__(
-        self, store: TurnSource, *, max_turns: int = MAX_TURNS, max_bytes: int = MAX_BYTES
+        self,
+        store: TurnSource,
+        remembered: RememberedBytes,
+        client: str,
+        *,
+        max_turns: int = MAX_TURNS,
+        max_bytes: int = MAX_BYTES,
     ) -> None:
         self._store = store
+        self._remembered = remembered
+        self._client = client
         self._max_turns = max_turns
         self._max_bytes = max_bytes
         self._turns: OrderedDict[str, RecentTurn] = OrderedDict()
@@ -60,12 +97,27 @@ class RecentTurns:
         self._turns[turn.id] = RecentTurn(turn, size, lane, parent)
         while len(self._turns) > self._max_turns or self._count_bytes() > self._max_bytes:
             self._turns.popitem(last=False)
+        self._count()
+
+    def forget_oldest(self) -> int:
+        """Forget the oldest turn; return the bytes that are left."""
+        self._turns.popitem(last=False)
+        return self._count_bytes()
+
+    def close(self) -> None:
+        """Forget every turn."""
+        self._turns.clear()
+        self._count()
+
+    def _count(self) -> None:
+        self._remembered.set(self._client, self, self._count_bytes())
 
     def evict(self, response_id: str, lane: str | None) -> None:
         """Forget a turn because its continuation failed, unless another lane continued it."""
         found = self._turns.get(response_id)
         if found is not None and found.lane == lane:
             del self._turns[response_id]
+            self._count()
 
     async def load(self, response_id: str, *, client: str = "") -> Turn | None:
         recent = self._turns.get(response_id)

@@ -49,7 +49,8 @@ class Session:
         self._handshake = handshake
         self._limits = limits or SessionLimits()
         self._lanes = Lanes(self.client, process.websockets.waiting, self._limits.lanes)
-        self._turns = RecentTurns(handshake.services.store)
+        remembered = process.websockets.remembered
+        self._turns = RecentTurns(handshake.services.store, remembered, self.client)
         self._socket: WebSocket | None = None
         self._is_expired = False
         self._is_revoked = False
@@ -75,6 +76,7 @@ class Session:
             for task in self._tasks:
                 task.cancel()
             await self._lanes.close()
+            self._turns.close()
 
     @property
     def _connection(self) -> WebSocket:
@@ -92,19 +94,25 @@ class Session:
 
     async def _read_frames(self) -> None:
         responder = Responder(self._handshake, self._turns, self._connection.send)
-        while True:
-            decoded: Document | None = None
-            try:
-                message = await self._connection.receive()
-                if message is None:
-                    return
-                decoder = BodyDecoder(BodyScanner(self._handshake.setup.body_limits))
-                await _feed(decoder, message)
-                decoded = decoder.close()
-                await self._take(decoded, len(message), decoder.scanner.is_large, responder)
-            except InvalidRequest as error:
-                exchange = responder.new_exchange(decoded)
-                await responder.reject(error, exchange, _find_lane(decoded))
+        while await self._read_frame(responder):
+            pass
+
+    async def _read_frame(self, responder: Responder) -> bool:
+        """Read a frame and put it into its lane; False at the end of the connection. Nothing of it
+        is held while the connection waits for the next one."""
+        decoded: Document | None = None
+        try:
+            message = await self._connection.receive()
+            if message is None:
+                return False
+            decoder = BodyDecoder(BodyScanner(self._handshake.setup.body_limits))
+            await _feed(decoder, message)
+            decoded = decoder.close()
+            await self._take(decoded, len(message), decoder.scanner.is_large, responder)
+        except InvalidRequest as error:
+            exchange = responder.new_exchange(decoded)
+            await responder.reject(error, exchange, _find_lane(decoded))
+        return True
 
     async def _take(
         self, document: Document, size: int, is_large: bool, responder: Responder

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
 
 import pytest
@@ -120,6 +121,8 @@ def test_no_grammar_blocks_or_crashes_the_process() -> None:
         ("lark", "start: @other", "'@'"),
         ("lark", 'start: %json {"type": "object"}', "'%'"),
         ("lark", 'start: A\nA: %regex {"substring_chars": "a"}', "'%'"),
+        ("lark", 'start: "a', "without an end"),
+        ("lark", "start: /a", "without an end"),
     ],
 )
 def test_a_grammar_beyond_the_limits_has_a_reason_and_is_not_enforced(
@@ -131,6 +134,14 @@ def test_a_grammar_beyond_the_limits_has_a_reason_and_is_not_enforced(
     assert compile_error(grammar) == find_excess(grammar)
     assert build_checker(grammar) is None
     assert has_unknown_grammar({"type": "custom", "name": "n", "format": form})
+
+
+@table("mark", ['"', "/"])
+def test_the_work_is_linear_in_a_literal_without_an_end(mark: str) -> None:
+    began = time.process_time()
+    for index in range(20):
+        find_excess(Grammar("lark", f"start: {index} {mark}" + f"\\{mark}" * 15_000))
+    assert time.process_time() - began < 2  # were it quadratic, half a minute
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -233,3 +234,24 @@ def test_a_required_tool_among_those_left_out_is_refused() -> None:
 )
 def test_an_allowed_tool_that_was_never_declared_is_refused(entry: Any) -> None:
     assert "allows a tool that" in refused(allowed(NOW, entry))
+
+
+def test_the_work_is_linear_in_the_tools_that_are_allowed() -> None:
+    functions = [{"type": "function", "name": f"f{number}"} for number in range(5000)]
+    searches = [{"type": "web_search", "number": number} for number in range(5000)]
+    began = time.process_time()
+    allowed = {"type": "allowed_tools", "mode": "auto", "tools": functions}
+    assert len(chosen(allowed, tools=[*functions, *searches]).offers) == 5000
+    assert time.process_time() - began < 5  # were it quadratic, half a minute
+
+
+def test_tools_are_not_named_over_and_over() -> None:
+    searches = [{"type": "web_search", "number": number} for number in range(2000)]
+    allowed = {"type": "allowed_tools", "mode": "auto", "tools": [{"type": "web_search"}] * 600}
+    with pytest.raises(InvalidRequest, match="too many tools"):
+        chosen(allowed, tools=searches)
+
+
+def test_a_name_that_is_no_string_names_no_tool() -> None:
+    entry = {"type": "function", "name": ["now"]}
+    assert "does not have" in refused({"type": "allowed_tools", "mode": "auto", "tools": [entry]})

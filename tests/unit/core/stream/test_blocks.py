@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -178,3 +179,14 @@ def test_a_summary_alone_needs_no_seal() -> None:
     block = ReasoningBlock("rs_1", lambda states, raw: "sealed")
     block.append("a", "summary", 0)
     assert "encrypted_content" not in plain(block.item("completed"))
+
+
+def test_the_work_is_linear_in_the_parts_of_reasoning() -> None:
+    block = ReasoningBlock("rs_1", None)
+    block.start_streaming(0)
+    began = time.process_time()
+    for number in range(10_000):
+        block.append("a", "raw" if number % 3 else "summary", number)
+    assert time.process_time() - began < 1  # were it quadratic, several seconds
+    item = plain(block.close("completed")[1])
+    assert (len(item["summary"]), len(item["content"])) == (3334, 6666)

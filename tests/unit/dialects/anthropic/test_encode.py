@@ -72,6 +72,8 @@ def test_the_path_may_contain_the_model_and_differ_for_streams() -> None:
     quirks = AnthropicQuirks(path="/{model}:raw", stream_path="/{model}:stream")
     assert encode(plan, stream=False, quirks=quirks).path == "/m:raw"
     assert encode(plan, stream=True, quirks=quirks).path == "/m:stream"
+    elsewhere = Plan(provider="p", model="../files?a=b#", history=(HI,))
+    assert encode(elsewhere, stream=False, quirks=quirks).path == "/..%2Ffiles%3Fa%3Db%23:raw"
 
 
 def test_a_patch_is_applied_last_and_messages_stay_last() -> None:

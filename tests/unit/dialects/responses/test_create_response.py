@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 import tracemalloc
 from collections.abc import Callable
 from typing import Any
@@ -273,6 +274,13 @@ def test_tools_that_cannot_be_called_are_not_listed() -> None:
     used = UsedSettings(unused=[mcp, function])
     document = report(used, tools=[function, mcp, group])
     assert [(tool["type"], tool["tools"]) for tool in document["tools"]] == [("namespace", [])]
+
+
+def test_the_work_is_linear_in_the_tools_that_cannot_be_called() -> None:
+    tools = [{"type": "mcp", "server_label": f"server {number}"} for number in range(15_000)]
+    began = time.process_time()
+    assert report(UsedSettings(unused=tools), tools=tools)["tools"] == []
+    assert time.process_time() - began < 1  # were it quadratic, several seconds
 
 
 def test_refused_parameters_are_removed_by_the_names_of_the_provider() -> None:

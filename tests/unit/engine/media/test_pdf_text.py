@@ -2,36 +2,49 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from antiphon.engine.media.pdf_text import PDFReader, make_pdf_reader
 from tests.support.pdf_files import data_url, make_pdf
+from tests.support.waiting import until
 
 ONE, TWO = data_url(make_pdf("One")), data_url(make_pdf("Two"))
 
 
 async def test_the_texts_are_found_by_the_content_of_their_files() -> None:
-    assert await PDFReader()([ONE, TWO]) == {ONE: "One", TWO: "Two"}
+    assert await PDFReader()([ONE, TWO], "a") == {ONE: "One", TWO: "Two"}
 
 
 async def test_a_file_is_read_once() -> None:
     read = PDFReader()
-    assert await read([ONE]) == await read([ONE]) == {ONE: "One"}
+    assert await read([ONE], "a") == await read([ONE], "b") == {ONE: "One"}
     assert read.started == 1
 
 
 async def test_the_least_recently_used_text_is_dropped_from_a_full_cache() -> None:
     read = PDFReader(max_cached=4)
     for content in (ONE, TWO, TWO, ONE):
-        await read([content])
+        await read([content], "a")
     assert read.started == 3
+
+
+async def test_the_files_of_one_client_do_not_keep_another_one_waiting() -> None:
+    read = PDFReader()
+    many = [data_url(make_pdf(f"File {index}")) for index in range(8)]
+    all_of_one = asyncio.create_task(read(many, "a"))
+    await until(lambda: read.started, "the first of many files is read")
+    assert await read([ONE], "b") == {ONE: "One"}
+    assert read.started <= 6
+    assert len(await all_of_one) == 8
 
 
 async def test_a_broken_file_has_no_text() -> None:
     broken = data_url(b"%PDF-1.4 broken")
-    assert await PDFReader()([broken]) == {broken: ""}
+    assert await PDFReader()([broken], "a") == {broken: ""}
 
 
 async def test_a_file_that_takes_too_long_has_no_text() -> None:
-    assert await PDFReader(timeout_s=0)([ONE]) == {ONE: ""}
+    assert await PDFReader(timeout_s=0)([ONE], "a") == {ONE: ""}
 
 
 def test_there_is_a_reader_where_the_library_is_installed() -> None:

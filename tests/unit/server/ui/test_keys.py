@@ -58,6 +58,7 @@ async def test_keys_are_made_listed_without_their_value_and_revoked(tmp_path: Pa
         for wrong in (
             {"name": "alice"},
             {"name": "admin"},
+            {"name": "antiphon"},
             {"name": "../x"},
             {"name": "bob", "limits": {"requests_per_minute": -1}},
             {"name": "bob", "limits": {"other": 1}},

@@ -8,7 +8,7 @@ import pytest
 from msgspec import Raw
 
 from antiphon.errors import ChainNotFound
-from antiphon.server.websocket.recent_turns import RecentTurns
+from antiphon.server.websocket.recent_turns import RecentTurns, RememberedBytes
 from antiphon.store.sqlite.store import SQLiteStore
 from antiphon.store.store import Turn
 from tests.support.stores import OpenMemory
@@ -29,7 +29,7 @@ def turn(id: str, parent: str | None = None, **items: Any) -> Turn:
 
 async def make_turns(open_memory: OpenMemory, **limits: int) -> tuple[RecentTurns, SQLiteStore]:
     store = await open_memory()
-    return RecentTurns(store, **limits), store
+    return RecentTurns(store, RememberedBytes(), "", **limits), store
 
 
 def add(turns: RecentTurns, each: Turn, size: int = 1, lane: str | None = None) -> None:
@@ -55,6 +55,29 @@ async def test_a_chain_begins_in_the_store_and_goes_on_in_the_connection(
     assert await ids(turns, "stored") == ["stored"]
     assert knows(turns, "b")
     assert not knows(turns, "stored")
+
+
+async def test_the_turns_of_one_client_are_limited_on_all_its_connections(
+    open_memory: OpenMemory,
+) -> None:
+    store = await open_memory()
+    remembered = RememberedBytes(10)
+    idle, busy = (RecentTurns(store, remembered, "a") for _ in range(2))
+    other = RecentTurns(store, remembered, "b")
+    for turns, id in ((idle, "one"), (idle, "two"), (busy, "three"), (other, "four")):
+        add(turns, turn(id), size=4)
+    assert [knows(idle, "one"), knows(idle, "two"), knows(busy, "three")] == [False, True, True]
+    assert knows(other, "four")
+    add(busy, turn("five"), size=4)
+    assert [knows(idle, "two"), knows(busy, "three"), knows(busy, "five")] == [False, True, True]
+    busy.evict("five", None)
+    add(idle, turn("six"), size=4)
+    assert [knows(busy, "three"), knows(idle, "six")] == [True, True]
+    busy.close()
+    add(idle, turn("seven"), size=6)
+    assert [knows(idle, "six"), knows(idle, "seven")] == [True, True]
+    add(idle, turn("eight"), size=11)
+    assert not knows(idle, "eight")
 
 
 async def test_a_turn_is_loaded_from_the_connection_or_the_store(open_memory: OpenMemory) -> None:

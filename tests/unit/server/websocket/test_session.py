@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from contextlib import AsyncExitStack
 from functools import partial
 from typing import Any, ClassVar
@@ -103,6 +104,19 @@ async def test_a_large_frame_is_decoded_in_pieces() -> None:
         (error,) = await socket.turn(json.dumps(create_frame("x" * 40_000))[:-1].encode())
     assert frames[-1]["response"]["output_text"] == "x" * 100_000
     assert error["status"] == 400
+
+
+async def test_a_connection_that_waits_holds_nothing_of_its_last_frame() -> None:
+    async with open_application() as opened, connected(opened) as socket:
+        await socket.turn({"type": "response.x"})
+        tracemalloc.start()
+        try:
+            for _ in range(2):
+                await socket.turn({"type": "response.x", "input": "a" * 5_000_000})
+            held, _ = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+    assert held < 1_000_000
 
 
 async def test_a_frame_above_a_limit_of_request_bodies_is_a_413() -> None:
