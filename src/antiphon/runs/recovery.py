@@ -70,7 +70,8 @@ class AbandonedRuns:
         response_id = ending.run.turn.id
         self._pending[response_id] = ending
         response = await _end_run(self._runs, ending)
-        self._pending.pop(response_id, None)
+        if self._pending.get(response_id) is ending:  # else it was claimed again in the meantime
+            del self._pending[response_id]
         return response
 
     async def end_expired(self) -> int:

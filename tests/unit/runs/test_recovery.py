@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from antiphon.dialects.responses.render import SSEEncoder
 from antiphon.errors import StoreError, StoreUnavailable
 from antiphon.runs.lease import ProcessLease
 from antiphon.runs.recovery import PROCESS_LOST, AbandonedRuns
-from antiphon.store.run_log import LoggedBatch, RunStart, RunStore
+from antiphon.store.run_log import ClaimedRun, LoggedBatch, RenewedRuns, RunStart, RunStore
 from antiphon.store.sqlite.store import SQLiteStore
 from antiphon.store.turn import Turn
 from tests.support.gateways import events_of
@@ -169,6 +170,59 @@ async def test_an_end_that_cannot_be_stored_is_tried_again(open_memory: OpenMemo
         found = await store.load(id)
         assert found is not None
         assert found.status == "failed"
+
+
+class OverlappingRuns(AwayRuns):
+    """Runs whose end is written by an older claim between a later claim and its lease."""
+
+    def __init__(self, runs: RunStore) -> None:
+        super().__init__(runs)
+        self.is_away = False
+        self.claimed = asyncio.Event()
+        self._ending = asyncio.Event()
+        self._leasing = asyncio.Event()
+        self._written = asyncio.Event()
+
+    async def claim_expired(self, holder: str, limit: int) -> list[ClaimedRun]:
+        found = await self._runs.claim_expired(holder, limit)
+        self.claimed.set()
+        await self._ending.wait()
+        return found
+
+    async def renew(self, holder: str, lease_s: float) -> RenewedRuns:
+        self._leasing.set()
+        await self._written.wait()
+        return await self._runs.renew(holder, lease_s)
+
+    async def finish(self, *arguments: Any, **options: Any) -> None:
+        self._ending.set()
+        await self._leasing.wait()
+        try:
+            await super().finish(*arguments, **options)
+        finally:
+            self._written.set()
+
+
+async def test_a_run_that_is_claimed_again_while_it_is_ended_has_its_end(
+    open_memory: OpenMemory,
+) -> None:
+    """A process whose disk stood still for longer than its lease finds its own runs abandoned."""
+    clock = Clock()
+    store = await open_memory(now=clock)
+    await begin(store, "resp_1")
+    await store.runs.request_cancel("resp_1")
+    clock.now += 11
+    [earlier] = await store.runs.claim_expired("me", 1)
+    runs = OverlappingRuns(store.runs)
+    abandoned = abandoned_of(store, runs)
+    recovery = asyncio.create_task(abandoned.end_expired())
+    await runs.claimed.wait()
+    await abandoned.end(earlier, is_cancelled=True)
+    await recovery
+    assert await abandoned.end_expired() == 0
+    found = await store.load("resp_1")
+    assert found is not None
+    assert found.status == "cancelled"
 
 
 async def test_runs_are_ended_under_a_lease(open_memory: OpenMemory) -> None:
