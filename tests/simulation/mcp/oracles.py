@@ -85,7 +85,9 @@ def _read_block(block: Document, result: Document | None) -> Document:
 
 def mcp_items_are_in_order(world: World) -> Iterator[str]:
     """Lists come first, then the calls that the client has approved; approval requests come last;
-    the model has the last word otherwise, unless it goes on calling beyond `max_tool_calls`."""
+    the model has the last word otherwise, unless it goes on calling beyond `max_tool_calls` or its
+    words are in a frame that was lost."""
+    made = world.history.calls_of()
     for exchange, response in _outputs(world):
         if exchange.format != "responses":
             continue
@@ -95,7 +97,8 @@ def mcp_items_are_in_order(world: World) -> Iterator[str]:
         own = {"function_call", "custom_tool_call"} & {each["type"] for each in response["output"]}
         is_last = bool(kinds) and response["output"][-1]["type"] == _CALL and not own
         is_limited = exchange.mcp is not None and exchange.mcp.max_calls is not None
-        if is_last and not is_limited and response["status"] == "completed":
+        is_lost = any(each.fault == "lost frame" for each in made.get(exchange.question, [])[-1:])
+        if is_last and not (is_limited or is_lost) and response["status"] == "completed":
             yield f"{describe(exchange)}: nothing follows its calls: {_name_items(response)}"
 
 
