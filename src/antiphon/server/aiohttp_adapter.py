@@ -79,19 +79,22 @@ async def handle(
     )
     response.headers["server"] = SERVER_NAME
     is_plain = path is None and _EncodedResponse.can_send(response, request)
+    keep_alive = request.keep_alive and not response.close_connection
     if isinstance(response.body, bytes):
         if response.session is not None:
             return await serve_websocket(request, response.headers, response.session)
         if is_plain:
-            return _EncodedResponse(response.headers, response.body)
+            return _EncodedResponse(response.headers, keep_alive, response.body)
         return _whole_response(response, response.body)
     try:
         if is_plain:
-            streamed: web.StreamResponse = _EncodedResponse(response.headers)
+            streamed: web.StreamResponse = _EncodedResponse(response.headers, keep_alive)
         else:
             streamed = web.StreamResponse(status=response.status, headers=response.headers)
-        if response.close_connection:
-            streamed.force_close()
+            if response.close_connection:
+                streamed.force_close()
+        # It cancels the timer for an idle connection, which is made anew after the response.
+        request.protocol.keep_alive(True)
         writer = await streamed.prepare(request)
         assert isinstance(writer, StreamWriter)
         write = _ChunkWriter(writer).write if writer.chunked else writer.write
@@ -109,6 +112,8 @@ class _ChunkWriter:
     aiohttp runs four times as many bytecodes for it, per event of a stream. It writes the head,
     together with the first piece.
     """
+
+    __slots__ = ("_transport", "_writer")
 
     def __init__(self, writer: StreamWriter) -> None:
         self._writer = writer
@@ -143,7 +148,7 @@ def _whole_response(response: HTTPResponse, body: bytes) -> web.Response:
 
 
 class _EncodedResponse(web.StreamResponse):
-    """A successful response on a connection that stays open.
+    """A successful response to a request of HTTP/1.1.
 
     The bytes are those of a `web.Response` or a `web.StreamResponse`, which pass their headers
     through many more steps: they may be changed until they are sent. Nothing changes these, so the
@@ -151,9 +156,12 @@ class _EncodedResponse(web.StreamResponse):
     defined here.
     """
 
-    def __init__(self, headers: dict[str, str], whole: bytes | None = None) -> None:
+    def __init__(
+        self, headers: dict[str, str], keep_alive: bool, whole: bytes | None = None
+    ) -> None:
         """`whole` is the body; None: it is written to the writer that `prepare` returns."""
         self._head = headers
+        self._keep_alive = keep_alive
         self._whole = whole
         self._writer: AbstractStreamWriter | None = None
 
@@ -165,15 +173,9 @@ class _EncodedResponse(web.StreamResponse):
             response.status == _OK
             and bool(response.body)
             and "content-type" in response.headers
-            and not response.close_connection
-            and request.keep_alive
             and request.version == HttpVersion11
             and request.method != hdrs.METH_HEAD
         )
-
-    @property
-    def keep_alive(self) -> bool:
-        return True
 
     async def prepare(self, request: web.BaseRequest) -> AbstractStreamWriter:
         """Encode the head; that of a whole response is sent together with its body."""
@@ -185,6 +187,8 @@ class _EncodedResponse(web.StreamResponse):
         else:
             self._head[hdrs.TRANSFER_ENCODING] = "chunked"
             writer.enable_chunking()
+        if not self._keep_alive:
+            self._head[hdrs.CONNECTION] = "close"
         await writer.write_headers(_STATUS_LINE, self._head)  # type: ignore[arg-type]
         if self._whole is None:
             writer.send_headers()
