@@ -41,6 +41,20 @@ class Head(Struct, frozen=True):
 class ResponseParser:
     """Reads one response after another: bytes that are fed after a complete one begin the next."""
 
+    __slots__ = (
+        "_fields",
+        "_has_advanced",
+        "_parser",
+        "_pieces",
+        "_reason_bytes",
+        "_silent_bytes",
+        "error",
+        "has_surplus",
+        "head",
+        "is_complete",
+        "on_body",
+    )
+
     def __init__(self) -> None:
         self.head: Head | None = None
         self.is_complete = False
@@ -80,6 +94,11 @@ class ResponseParser:
             return body
         self._limit_silence(data)
         return b""
+
+    def close(self) -> None:
+        """Let go of llhttp's parser: both refer to each other, and without the cycle both are freed
+        at once. Nothing is fed after this."""
+        del self._parser
 
     def _note_error(self, error: Exception) -> None:
         """Keep an error, unless the response was complete before: then other bytes follow it."""
