@@ -42,7 +42,7 @@ class RejectedPart(NamedTuple):
         return self.mode is not None and not self.mode.is_guess
 
 
-@dataclass
+@dataclass(slots=True)
 class RequestEncoding:
     """Encodes the request of each attempt: the target's plan, further rounds, and without what the
     provider rejected."""

@@ -109,7 +109,7 @@ class Preparer:
             targets=planned.served,
             planner=planner,
             first_plan=first_plan,
-            unseal=partial(self._services.sealer.open, caller.client),
+            unseal=inputs.unseal,
             skipped=planned.skipped,
             load_ms=load_ms,
             conversation_end=items[-1]["id"] if continues_conversation else None,

@@ -91,6 +91,8 @@ class InactivityTimer:
     left. With `repeat`, it fires after every further idle period.
     """
 
+    __slots__ = ("_handle", "_limit_s", "_loop", "_on_idle", "_repeat", "touched_at")
+
     def __init__(
         self, limit_s: float, on_idle: Callable[[], None], *, repeat: bool = False
     ) -> None:
@@ -142,6 +144,8 @@ class Releases(list[Callable[[], object]]):
 
     A `contextlib.ExitStack` for functions that need not know of an error, for a third of the
     cost."""
+
+    __slots__ = ()
 
     def close(self) -> None:
         try:

@@ -61,6 +61,8 @@ class Batch(Struct, frozen=True):
 class Stage:
     """A step of the pipeline. A subclass overrides the methods it needs."""
 
+    __slots__ = ()
+
     def feed(self, batch: Batch) -> Batch:
         """Process a batch. Every batch is fed, the one with the terminal event, too."""
         return batch
@@ -104,6 +106,8 @@ def with_terminal(batch: Batch, event: Event) -> Batch:
 
 
 class Pipeline:
+    __slots__ = ("_closing", "_describe", "_stages", "_withholds", "fault", "feeding", "is_staged")
+
     def __init__(
         self, stages: Sequence[Stage], describe: Callable[[ProviderFault], str] = describe
     ) -> None:

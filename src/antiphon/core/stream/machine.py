@@ -68,6 +68,31 @@ from antiphon.framing.limits import DEFAULT_LIMITS, ResponseLimits
 class ResponseMachine:
     """One response, from `start` to its terminal event."""
 
+    __slots__ = (
+        "_annotations",
+        "_calls",
+        "_calls_by_id",
+        "_describe",
+        "_empty_arguments",
+        "_extra",
+        "_new_id",
+        "_now",
+        "_opened",
+        "_pending_states",
+        "_raw_items",
+        "_response",
+        "_round_start",
+        "_seal",
+        "_sequencer",
+        "_tools",
+        "_usage_counter",
+        "diagnostics",
+        "fault",
+        "has_ended",
+        "pending_finish",
+        "phase",
+    )
+
     def __init__(
         self,
         response: Response | None = None,

@@ -58,6 +58,8 @@ def _total(usage: Usage) -> int:
 class UsageCounter:
     """Counts the tokens of a response over all its rounds."""
 
+    __slots__ = ("_current_round", "_earlier_rounds", "is_known")
+
     def __init__(self, earlier: Usage | None = None) -> None:
         self._earlier_rounds = earlier
         self._current_round: Usage | None = None

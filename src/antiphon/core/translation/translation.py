@@ -124,6 +124,21 @@ class Replanned(Struct, frozen=True):
 class Translation:
     """One response over all of its rounds. Streamed: `feed` and `close`. Whole: `feed_whole`."""
 
+    __slots__ = (
+        "_chain",
+        "_limits",
+        "_plans",
+        "_reader",
+        "_round",
+        "_stream_bytes",
+        "frame_count",
+        "machine",
+        "next",
+        "opens_with_calls",
+        "path",
+        "rounds",
+    )
+
     def __init__(
         self,
         machine: ResponseMachine,
@@ -378,6 +393,21 @@ class DeltaPath:
     open. Filters and machine have nothing to decide about it, so it is given to its block. The way
     through both is the definition: the direct way gives the same events, or it is not taken.
     """
+
+    __slots__ = (
+        "_append",
+        "_argument_chars",
+        "_feeds",
+        "_filters",
+        "_last",
+        "_limits",
+        "_machine",
+        "_reasoning_chars",
+        "_text_chars",
+        "has_output",
+        "is_holding_back",
+        "refused",
+    )
 
     def __init__(
         self, machine: ResponseMachine, filters: Sequence[DeltaFilter], limits: ResponseLimits

@@ -165,6 +165,21 @@ _EMPTY_MESSAGE = _Message()
 class ChatDecoder:
     """Decoder of one streamed response."""
 
+    __slots__ = (
+        "_calls",
+        "_expects_plain",
+        "_finished",
+        "_has_output",
+        "_implied_finish",
+        "_plain_failed",
+        "_search_results",
+        "_sends_tool_calls",
+        "_service_tier",
+        "_started",
+        "_thoughts",
+        "ended",
+    )
+
     def __init__(self, *, implied_finish: str | None = None) -> None:
         """`implied_finish`: the finish reason of providers that send `[DONE]` without one."""
         self._implied_finish = implied_finish
