@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from http import HTTPStatus
@@ -45,6 +45,8 @@ _PARSER_ERRORS = {
     TransferEncodingError: "its chunked body is malformed",
 }
 _OK = HTTPStatus.OK.value
+_NO_PIECES: deque[bytes] = deque()
+"""The buffer of bodies that have arrived and were taken; nothing is added to it."""
 _STATUS_LINE = "HTTP/1.1 200 OK"
 _LINE_LIMIT = 8190
 _HEADER_LIMIT = 64 * 1024
@@ -161,7 +163,7 @@ class _EncodedResponse(web.StreamResponse):
     ) -> None:
         """`whole` is the body; None: it is written to the writer that `prepare` returns."""
         self._head = headers
-        self._keep_alive = keep_alive
+        self._stays_open = keep_alive
         self._whole = whole
         self._writer: AbstractStreamWriter | None = None
 
@@ -177,6 +179,10 @@ class _EncodedResponse(web.StreamResponse):
             and request.method != hdrs.METH_HEAD
         )
 
+    @property
+    def keep_alive(self) -> bool:
+        return self._stays_open
+
     async def prepare(self, request: web.BaseRequest) -> AbstractStreamWriter:
         """Encode the head; that of a whole response is sent together with its body."""
         if self._writer is not None:
@@ -187,7 +193,7 @@ class _EncodedResponse(web.StreamResponse):
         else:
             self._head[hdrs.TRANSFER_ENCODING] = "chunked"
             writer.enable_chunking()
-        if not self._keep_alive:
+        if not self._stays_open:
             self._head[hdrs.CONNECTION] = "close"
         await writer.write_headers(_STATUS_LINE, self._head)  # type: ignore[arg-type]
         if self._whole is None:
@@ -231,7 +237,10 @@ def _take_arrived(request: web.BaseRequest) -> bytes | None:
     headers = request.headers
     if hdrs.CONTENT_ENCODING in headers or hdrs.EXPECT in headers or content.exception():
         return None
-    return content.read_nowait()
+    # `read_nowait` would also have the connection read on, which has not stopped for a short body.
+    # And an empty deque is not small: it would be kept as long as the response.
+    pieces, content._buffer = content._buffer, _NO_PIECES
+    return b"".join(pieces)
 
 
 async def _read_pieces(

@@ -117,8 +117,8 @@ class _TextPart(_GrowingText):
         annotation = self.annotations[number]
         return AnnotationAdded(item_id, output_index, self.index, number, annotation)
 
-    def done_events(self, item_id: str, output_index: int) -> list[Event]:
-        part = self.part()
+    def done_events(self, item_id: str, output_index: int, part: OutputText) -> list[Event]:
+        """`part` is this part, complete."""
         return [
             TextDone(item_id, output_index, self.index, part.text, part.logprobs),
             PartDone(item_id, output_index, self.index, part),
@@ -161,7 +161,7 @@ class TextBlock:
         self._part = _TextPart(ended.index + 1, opened)
         if not self.announced:
             return []
-        events = ended.done_events(self.id, self.output_index)
+        events = ended.done_events(self.id, self.output_index, ended.part())
         return events + self._part.begin_events(self.id, self.output_index)
 
     def set_extra(self, extra: Document) -> None:
@@ -181,18 +181,19 @@ class TextBlock:
         events: list[Event] = [ItemAdded(output_index, self._message("in_progress"))]
         for part in self._whole:
             events += part.begin_events(self.id, output_index)
-            events += part.done_events(self.id, output_index)
+            events += part.done_events(self.id, output_index, part.part())
         return events + self._part.begin_events(self.id, output_index)
 
     def _message(self, status: Status, *content: OutputText) -> Message:
         return Message(id=self.id, status=status, content=content, phase=self._phase)
 
     def item(self, status: Status = "in_progress") -> Item:
-        return self._message(status, *(part.part() for part in (*self._whole, self._part)))
+        return self._message(status, *[each.part() for each in self._whole], self._part.part())
 
     def close(self, status: Status) -> tuple[list[Event], Item]:
-        item = self.item(status)
-        done = self._part.done_events(self.id, self.output_index)
+        last = self._part.part()
+        item = self._message(status, *[each.part() for each in self._whole], last)
+        done = self._part.done_events(self.id, self.output_index, last)
         return [*done, ItemDone(self.output_index, item)], item
 
 
