@@ -212,9 +212,10 @@ class LiveRun:
         await self._began
 
     async def follow(self, reader: Reader) -> None:
-        first, self._first = self._first, None
-        if first is not None:
+        if (first := self._first) is not None:
+            self._first = None
             await reader.send(first, type(first.events[-1]) in TERMINAL_TYPES)
+            del first  # this frame is there as long as the stream
         if self.task is not None and not self.task.done():
             self._reader = reader
             self._attached.set_result(None)
@@ -334,7 +335,7 @@ class LiveRun:
         finally:
             if commit is not None:
                 commit.cancel()  # the first events are about to come
-                del commit  # a timer that is kept takes memory as long as the stream
+                del commit  # this frame is there as long as the stream
         while events := await self.run.next_events():
             await self._deliver(events)
 

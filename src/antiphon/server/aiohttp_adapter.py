@@ -196,6 +196,7 @@ class _EncodedResponse(web.StreamResponse):
         if not self._stays_open:
             self._head[hdrs.CONNECTION] = "close"
         await writer.write_headers(_STATUS_LINE, self._head)  # type: ignore[arg-type]
+        self._head.clear()  # it would be kept as long as the stream
         if self._whole is None:
             writer.send_headers()
         return writer
@@ -296,6 +297,15 @@ class _Server(web.Server):
         return _Connection(self, asyncio.get_running_loop(), self._options)
 
 
+class _Heads(list[Any]):
+    """The requests of a connection that have not begun: an empty deque takes 600 bytes."""
+
+    __slots__ = ()
+
+    def popleft(self) -> Any:
+        return self.pop(0)
+
+
 class _Connection(web.RequestHandler):
     """One connection: its head must arrive in time, and its errors have the shape of the API."""
 
@@ -306,6 +316,7 @@ class _Connection(web.RequestHandler):
     ) -> None:
         options = {name: each for name, each in options.items() if name != "handler_cancellation"}
         super().__init__(server, loop=loop, **options)
+        self._messages: Any = _Heads()
         self._server = server
         self._address = ""
         self._head_timer: asyncio.TimerHandle | None = None
