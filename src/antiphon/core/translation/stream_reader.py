@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 
 from antiphon.core.deltas import Delta
 from antiphon.core.filters.markup import filter_whole_response, make_markup_filters, pass_deltas
@@ -15,22 +16,10 @@ from antiphon.framing.surrogates import SurrogateJoiner
 class StreamReader:
     """Reads the output of one attempt."""
 
-    __slots__ = (
-        "_decoder",
-        "_framer",
-        "_joins_surrogates",
-        "_limits",
-        "_markup_filters",
-        "_source",
-        "decode",
-        "has_markup",
-    )
-
     def __init__(self, source: Source, limits: ResponseLimits) -> None:
         self._source = source
         self._limits = limits
         self._framer: Framer | None = None
-        self._decoder: StreamDecoder | None = None
         self._joins_surrogates = False
         self._markup_filters = make_markup_filters(source.guards) if source.guards else []
         self.decode = source.dialect.decode
@@ -38,12 +27,10 @@ class StreamReader:
         self.has_markup = bool(self._markup_filters)
         """Whether deltas have to pass `filter_markup`."""
 
-    @property
+    @cached_property
     def decoder(self) -> StreamDecoder:
         """Makes deltas of frames. A body that is not streamed needs neither this nor a framer."""
-        if self._decoder is None:
-            self._decoder = self._source.dialect.decoder()
-        return self._decoder
+        return self._source.dialect.decoder()
 
     def read_frames(self, chunk: bytes) -> list[Frame]:
         """Return the frames that this chunk completes."""
