@@ -186,12 +186,16 @@ class Preparer:
         services = self._services
         items = [*history.items, *request.input]
         describe = self._describe_images  # for a first target that takes no images
+        read_pdfs = self._read_pdfs
+        pdfs = _pdf_contents(items) if read_pdfs is not None else []
+        if not pdfs or all(map(_takes_pdfs, targets)):
+            read_pdfs = None
         return PlanInputs(
             history=history.items,
             is_cut=history.is_cut,
             unseal=unseal,
             descriptions=NO_DESCRIPTIONS if not describe else await describe(items, targets[0]),
-            file_texts=await self._read_files(items, targets),
+            file_texts=NO_TEXTS if read_pdfs is None else await read_pdfs(pdfs),
             hosted_tools=HostedToolPolicy(
                 services.compatibility.hosted_tools,
                 caller.profile.optional_tools,
@@ -200,17 +204,6 @@ class Preparer:
             rejected=self._rejected_modes(targets),
             task=task,
         )
-
-    async def _read_files(
-        self, items: Sequence[Document], targets: Sequence[Target]
-    ) -> Mapping[str, str]:
-        """Have PDF files read, if a target takes none."""
-        if self._read_pdfs is None:
-            return NO_TEXTS
-        contents = _pdf_contents(items)
-        if not contents or all(map(_takes_pdfs, targets)):
-            return NO_TEXTS
-        return await self._read_pdfs(contents)
 
     def _rejected_modes(self, targets: Sequence[Target]) -> Mapping[TargetName, Modes]:
         modes = self._services.rejected_modes

@@ -145,7 +145,7 @@ class Run:
         the last one first. It may be held before the run is entered, and while it runs. It learns
         nothing of an error."""
         resource.__enter__()
-        self._held.append(partial(resource.__exit__, None, None, None))
+        self._held.append((_leave, resource))
 
     def discard(self) -> None:
         """Release what a run holds that will not be entered. Nothing happens to any other."""
@@ -157,7 +157,7 @@ class Run:
         caller = self.prepared.caller
         self.state = State.OPENING
         try:
-            held.append(partial(self._services.active.discard, self))
+            held.append((self._services.active.discard, self))
             self._services.active.add(self)
             self._trace.start_clock()
             if self._admit is not None:
@@ -398,6 +398,10 @@ class Run:
         except Exception as error:  # a bug is no reason to leave a client without an end
             return translation.fail(self._output.log.report_bug(error, translation))
         return self._output.take_unread()
+
+
+def _leave(resource: AbstractContextManager[object]) -> None:
+    resource.__exit__(None, None, None)
 
 
 def translate(services: Services, prepared: Prepared, target: Target, plan: Plan) -> Translation:

@@ -185,7 +185,7 @@ class TextBlock:
         return events + self._part.begin_events(self.id, output_index)
 
     def _message(self, status: Status, *content: OutputText) -> Message:
-        return Message(id=self.id, status=status, content=content, phase=self._phase)
+        return Message(self.id, status, "assistant", content, self._phase)
 
     def item(self, status: Status = "in_progress") -> Item:
         return self._message(status, *[each.part() for each in self._whole], self._part.part())

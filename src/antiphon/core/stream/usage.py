@@ -168,10 +168,10 @@ def _written_part(call: ShellCall | LocalShellCall | ApplyPatchCall | ToolSearch
 
 def wire_usage(usage: Usage) -> ResponseUsage:
     return ResponseUsage(
-        input_tokens=usage.input_tokens,
-        input_tokens_details=InputTokensDetails(usage.cached_tokens, usage.cache_write_tokens),
-        output_tokens=usage.output_tokens,
-        output_tokens_details=OutputTokensDetails(usage.reasoning_tokens),
-        total_tokens=_total(usage),
-        estimated=usage.estimated or UNSET,
+        usage.input_tokens,
+        InputTokensDetails(usage.cached_tokens, usage.cache_write_tokens),
+        usage.output_tokens,
+        OutputTokensDetails(usage.reasoning_tokens),
+        _total(usage),
+        usage.estimated or UNSET,
     )
