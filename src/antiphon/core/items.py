@@ -47,7 +47,7 @@ class SummaryText(Struct, frozen=True, tag_field="type", tag="summary_text"):
 Part: TypeAlias = OutputText | RefusalText | ReasoningText
 
 
-class Message(Struct, frozen=True, tag_field="type", tag="message", kw_only=True):
+class Message(Struct, frozen=True, tag_field="type", tag="message"):
     id: str
     status: Status
     role: Literal["assistant"] = "assistant"

@@ -24,7 +24,7 @@ class OutputTokensDetails(Struct, frozen=True):
     reasoning_tokens: int = 0
 
 
-class ResponseUsage(Struct, frozen=True, kw_only=True):
+class ResponseUsage(Struct, frozen=True):
     input_tokens: int = 0
     input_tokens_details: InputTokensDetails = InputTokensDetails()
     output_tokens: int = 0

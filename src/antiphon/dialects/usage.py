@@ -45,24 +45,19 @@ def read_usage(usage: Mapping[str, Any]) -> Usage:
     # Some servers count reasoning apart from the completion tokens; the total shows which.
     if reasoning and total == prompt + completion + reasoning:
         completion += reasoning
-    return Usage(
-        input_tokens=prompt,
-        output_tokens=completion,
-        cached_tokens=_first_count(
-            read.get("cached_tokens"),
-            read.get("cache_read_tokens"),
-            find("prompt_cache_hit_tokens"),
-            find("cached_tokens"),
-            find("cache_read_input_tokens"),
-        ),
-        cache_write_tokens=_first_count(
-            read.get("cache_write_tokens"),
-            read.get("cache_creation_tokens"),
-            find("cache_creation_input_tokens"),
-        ),
-        reasoning_tokens=reasoning,
-        total_tokens=total or None,
+    cached = _first_count(
+        read.get("cached_tokens"),
+        read.get("cache_read_tokens"),
+        find("prompt_cache_hit_tokens"),
+        find("cached_tokens"),
+        find("cache_read_input_tokens"),
     )
+    written_to_cache = _first_count(
+        read.get("cache_write_tokens"),
+        read.get("cache_creation_tokens"),
+        find("cache_creation_input_tokens"),
+    )
+    return Usage(prompt, completion, cached, written_to_cache, reasoning, total or None)
 
 
 def read_logprobs(logprobs: Any) -> tuple[Document, ...]:

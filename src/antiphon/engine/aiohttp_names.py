@@ -72,7 +72,7 @@ PRIVATE_NAMES = (
         "aiohttp.streams",
         "StreamReader",
         "_buffer",
-        "join the chunks of one read of the network",
+        "join the chunks of one read of the network, and take a body that has arrived",
     ),
     PrivateName(
         "aiohttp.streams",

@@ -35,6 +35,7 @@ from antiphon.errors import UpstreamError
 from antiphon.stages.trace import RawTap
 
 _T = TypeVar("_T")
+_TOTAL_TIMEOUT = timeout_fault("total")
 _GRACE_S = 2.0  # how long usage may follow a finish reason
 
 
@@ -55,6 +56,19 @@ class EventBuffer(Protocol):
 
 class Attempt:
     """One call of a provider: the request that is sent and the response that is read."""
+
+    __slots__ = (
+        "_is_active",
+        "_is_reading",
+        "_raw",
+        "_received",
+        "_timer",
+        "_upstream",
+        "chosen",
+        "fault",
+        "outbound",
+        "plan",
+    )
 
     def __init__(
         self,
@@ -262,6 +276,8 @@ class TimeLimit:
     It does what `asyncio.timeout` does, for a third of the cost: nothing is awaited to enter or to
     leave it."""
 
+    __slots__ = ("_cancelling", "_has_expired", "_limit_s", "_task", "_timer")
+
     def __init__(self, limit_s: float | None) -> None:
         """None: there is no limit but `interrupt`."""
         self._limit_s = limit_s
@@ -285,6 +301,7 @@ class TimeLimit:
         assert task is not None
         if self._timer is not None:
             self._timer.cancel()
+            self._timer = None
         if not self._has_expired:
             return
         is_cancelled_by_others = task.uncancel() > self._cancelling
@@ -306,6 +323,21 @@ class TimeLimit:
 
 class Attempts:
     """The calls of one run. It is inert until `acquire`, which takes the first key."""
+
+    __slots__ = (
+        "_encoding",
+        "_lease",
+        "_limit",
+        "_policy",
+        "_services",
+        "_trace",
+        "chosen",
+        "current",
+        "latency_ms",
+        "plan",
+        "sent_body",
+        "stopped",
+    )
 
     def __init__(self, services: Services, prepared: Prepared, trace: RunTrace) -> None:
         runtime = services.runtime
@@ -367,10 +399,12 @@ class Attempts:
         if self.current is not None:
             self.current.close()
 
-    def set_deadline(self, on_timeout: Callable[[], None], held: Releases) -> None:
-        """Give all further calls together the total time of the current provider."""
+    def set_deadline(self, stop: Callable[[ProviderFault], None], held: Releases) -> None:
+        """Give all further calls together the total time of the current provider; then `stop` is
+        called."""
         total_s = self.chosen.target.provider.timeouts.total_s
-        held.append(asyncio.get_running_loop().call_later(total_s, on_timeout).cancel)
+        timer = asyncio.get_running_loop().call_later(total_s, stop, _TOTAL_TIMEOUT)
+        held.append(timer.cancel)
         self._policy.set_deadline(total_s)
 
     def stop(self, fault: ProviderFault) -> None:

@@ -42,7 +42,7 @@ class RejectedPart(NamedTuple):
         return self.mode is not None and not self.mode.is_guess
 
 
-@dataclass
+@dataclass(slots=True)
 class RequestEncoding:
     """Encodes the request of each attempt: the plan of its target, continued by the rounds so far,
     without what the provider has rejected."""

@@ -242,6 +242,8 @@ def _concerns_model(fault: ProviderFault) -> bool:
 class KeyLease:
     """A key in use and, at a half-open circuit, the trial request; released exactly once."""
 
+    __slots__ = ("_has_key", "_has_trial", "_health", "_key", "key_name")
+
     def __init__(self, health: ProviderHealth, key: str) -> None:
         self._health = health
         self._key = key

@@ -60,6 +60,17 @@ class RunLog:
 
     A fault is reported without what it quotes of the request or the response."""
 
+    __slots__ = (
+        "_attempts",
+        "_emit",
+        "_logged_bugs",
+        "_prepared",
+        "_redactor",
+        "_refusal",
+        "_reports",
+        "_trace",
+    )
+
     def __init__(
         self, services: Services, prepared: Prepared, trace: RunTrace, attempts: Attempts
     ) -> None:
@@ -69,7 +80,7 @@ class RunLog:
         self._trace = trace
         self._attempts = attempts
         self._reports: dict[ProviderFault, FaultReport] = {}
-        self._logged_bugs: set[ProviderFault] = set()
+        self._logged_bugs: tuple[ProviderFault, ...] = ()
         self._refusal: InvalidRequest | None = None
         """Why there is no response: the request was refused during the run."""
 
@@ -161,7 +172,7 @@ class RunLog:
 
     def _log_bug(self, fault: ProviderFault, translation: Translation) -> None:
         if fault not in self._logged_bugs:  # else it was logged when it was raised
-            self._logged_bugs.add(fault)
+            self._logged_bugs += (fault,)
             facts = {**self.facts, **self._report(fault, translation).facts}
             self._emit(Entry("gateway.bug", "error", facts))
 
@@ -254,6 +265,8 @@ class SaveTurn(Protocol):
 class SaveInStore:
     """Saves a turn in the store, and in its conversation."""
 
+    __slots__ = ("_conversation_id", "_store")
+
     def __init__(self, store: Store, conversation_id: str | None) -> None:
         self._store = store
         self._conversation_id = conversation_id
@@ -277,6 +290,8 @@ class AddToConversation:
 
 class TurnWriter:
     """Saves the turn of one run."""
+
+    __slots__ = ("_prepared", "_save_turn", "_services", "taken_ms")
 
     def __init__(self, services: Services, prepared: Prepared, save: SaveTurn | None) -> None:
         """`save` stores the turn of a response that is to be stored; None: it is saved in the
@@ -378,6 +393,21 @@ _NO_STAGES = Pipeline(())  # before a run is entered
 
 class RunOutput:
     """Passes the events of one run through the stages to its reader. `open` makes the stages."""
+
+    __slots__ = (
+        "_attempts",
+        "_found",
+        "_prepared",
+        "_services",
+        "_trace",
+        "_turn",
+        "diagnostics",
+        "event_count",
+        "fault",
+        "log",
+        "pipeline",
+        "unread",
+    )
 
     def __init__(
         self,

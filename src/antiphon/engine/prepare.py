@@ -12,6 +12,7 @@ from functools import partial
 from msgspec import structs
 
 from antiphon.core.compaction.request_summary import TRIGGER, SummaryTask, request_summary
+from antiphon.core.history.capsule import Unseal
 from antiphon.core.history.content import NO_DESCRIPTIONS, NO_TEXTS
 from antiphon.core.history.read_items import has_only_messages
 from antiphon.core.history.text_files import is_pdf
@@ -93,7 +94,8 @@ class Preparer:
         if request.input and request.input[-1].get("type") == TRIGGER:
             planned_request, task = request_summary(request, items)
             targets = self._summary_targets(targets)
-        inputs = await self._gather_inputs(request, history, targets, caller, task)
+        unseal = partial(self._services.sealer.open, caller.client)
+        inputs = await self._gather_inputs(request, history, targets, caller, unseal, task)
         planner = Planner(planned_request, inputs)
         plan_all = partial(planner.plan_all, targets)
         planned = await self._services.worker.run(plan_all) if request.is_large else plan_all()
@@ -109,7 +111,7 @@ class Preparer:
             targets=planned.served,
             planner=planner,
             first_plan=first_plan,
-            unseal=partial(self._services.sealer.open, caller.client),
+            unseal=unseal,
             skipped=planned.skipped,
             load_ms=load_ms,
             conversation_end=items[-1]["id"] if continues_conversation else None,
@@ -178,6 +180,7 @@ class Preparer:
         history: History,
         targets: Sequence[Target],
         caller: Caller,
+        unseal: Unseal,
         task: SummaryTask | None,
     ) -> PlanInputs:
         services = self._services
@@ -186,7 +189,7 @@ class Preparer:
         return PlanInputs(
             history=history.items,
             is_cut=history.is_cut,
-            unseal=partial(services.sealer.open, caller.client),
+            unseal=unseal,
             descriptions=await describe(items, targets[0]) if describe else NO_DESCRIPTIONS,
             file_texts=await self._read_files(items, targets, caller.client),
             hosted_tools=HostedToolPolicy(

@@ -223,7 +223,7 @@ class RejectedModes:
         return frozenset(mode for mode, until in modes.items() if now < until)
 
 
-@dataclass
+@dataclass(slots=True)
 class ModeFallback:
     """Finds the modes of one request that its targets reject."""
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 
 import msgspec
@@ -55,7 +55,7 @@ class NextAttempt(Struct, frozen=True):
     change: Change = Change.NONE
 
 
-@dataclass
+@dataclass(slots=True)
 class RetryPolicy:
     """The attempts of one request: a fault in, the next attempt or None out."""
 
@@ -77,8 +77,8 @@ class RetryPolicy:
     """Attempts that belong to earlier rounds."""
     _same_target: int = 0
     """Retries at the current target."""
-    _tried_keys: set[str] = field(default_factory=set)
-    _changes: set[Change] = field(default_factory=set)
+    _tried_keys: frozenset[str] = frozenset()
+    _changes: frozenset[Change] = frozenset()
     _began: float = 0.0
     _last_call_at: float = math.inf
     """When it is too late for another call."""
@@ -122,7 +122,7 @@ class RetryPolicy:
         self.keep_targets(can_take_over, "it cannot continue a response that another model began")
         self._earlier_rounds = self._number
         self._same_target = 0
-        self._tried_keys.clear()
+        self._tried_keys = frozenset()
         self.begin_round()
         following = NextAttempt(self._number + 1, attempt.target, attempt.key)
         return self._chosen(self.with_usable_key(following))
@@ -153,7 +153,7 @@ class RetryPolicy:
         `names_parameter`: the fault names a request parameter that can be left out.
         `rejects_mode`: it is about an output format or a tool choice that can be avoided."""
         if fault.scope is Scope.key:
-            self._tried_keys.add(attempt.key)
+            self._tried_keys |= {attempt.key}
         if self.attempts_left <= 0 or self._is_over_budget():
             return None
         changed = self._changed(
@@ -198,7 +198,7 @@ class RetryPolicy:
         if change in self._changes:
             return None
         if change is not Change.WITHOUT_MODE:
-            self._changes.add(change)
+            self._changes |= {change}
         return NextAttempt(self._number + 1, attempt.target, attempt.key, change=change)
 
     def _elsewhere(self, attempt: NextAttempt, fault: ProviderFault) -> NextAttempt | None:
@@ -252,7 +252,7 @@ class RetryPolicy:
         while self._has_next():
             self._position += 1
             self._same_target = 0
-            self._tried_keys.clear()
+            self._tried_keys = frozenset()
             if window is not None and _window(self.targets[self._position]) <= window:
                 self.on_skip(self.targets[self._position], "its context window is not larger")
                 continue

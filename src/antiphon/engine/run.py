@@ -90,6 +90,20 @@ class State(StrEnum):
 class Run:
     """Use as `async with run:`, then `open` and `next_events` for a stream, or else `response`."""
 
+    __slots__ = (
+        "_admit",
+        "_attempts",
+        "_calls",
+        "_held",
+        "_output",
+        "_services",
+        "_trace",
+        "_translation",
+        "limit_headers",
+        "prepared",
+        "state",
+    )
+
     def __init__(
         self,
         services: Services,
@@ -131,7 +145,7 @@ class Run:
         the last one first. It may be held before the run is entered, and while it runs. It learns
         nothing of an error."""
         resource.__enter__()
-        self._held.append(partial(resource.__exit__, None, None, None))
+        self._held.append((_leave, resource))
 
     def discard(self) -> None:
         """Release what a run holds that will not be entered. Nothing happens to any other."""
@@ -143,7 +157,7 @@ class Run:
         caller = self.prepared.caller
         self.state = State.OPENING
         try:
-            held.append(partial(self._services.active.discard, self))
+            held.append((self._services.active.discard, self))
             self._services.active.add(self)
             self._trace.start_clock()
             if self._admit is not None:
@@ -192,7 +206,7 @@ class Run:
         """Call the provider and wait for its first output; raises `UpstreamError`, also if a bug
         is why."""
         try:
-            self._attempts.set_deadline(lambda: self.stop(timeout_fault("total")), self._held)
+            self._attempts.set_deadline(self.stop, self._held)
             await self._compact_context()
             if self._translation.opens_with_calls:
                 self._output.unread.extend(self._translation.open_calls())
@@ -260,7 +274,7 @@ class Run:
                 translation = self._translation
                 events = self._output.take_unread()
             if type(translation.next) in _BETWEEN_ROUNDS:  # the first round had its own limit
-                self._attempts.set_deadline(lambda: self.stop(timeout_fault("total")), self._held)
+                self._attempts.set_deadline(self.stop, self._held)
             while type(translation.next) in _BETWEEN_ROUNDS:
                 events += await self._continue(whole=True)
             fault = fault_of_opening(translation)
@@ -388,6 +402,10 @@ class Run:
         return self._output.take_unread()
 
 
+def _leave(resource: AbstractContextManager[object]) -> None:
+    resource.__exit__(None, None, None)
+
+
 def translate(services: Services, prepared: Prepared, target: Target, plan: Plan) -> Translation:
     """Make the translation of the response of a target, with the settings of this plan."""
     response = prepared.response
@@ -455,6 +473,8 @@ def _is_list(item: Item) -> bool:
 
 class GatewayCalls:
     """The calls of one response: started together, reported in order."""
+
+    __slots__ = ("_closing", "_is_closed", "_make", "_release", "_tasks")
 
     def __init__(self, make: MakeCall, release: Release | None = None) -> None:
         """`release` closes what the calls have used."""

@@ -10,7 +10,7 @@ import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 
@@ -91,6 +91,8 @@ class InactivityTimer:
     left. With `repeat`, it fires after every further idle period.
     """
 
+    __slots__ = ("_handle", "_limit_s", "_loop", "_on_idle", "_repeat", "touched_at")
+
     def __init__(
         self, limit_s: float, on_idle: Callable[[], None], *, repeat: bool = False
     ) -> None:
@@ -136,17 +138,23 @@ class InactivityTimer:
             self._handle = self._loop.call_later(left, self._fire)
 
 
-class Releases(list[Callable[[], object]]):
-    """Functions that release something: called in `close`, the last one first, and each of them,
-    whatever another one raises.
+class Releases(list[Callable[[], object] | tuple[Callable[[Any], object], Any]]):
+    """Functions that release something, or functions with their argument: called in `close`, the
+    last one first, and each of them, whatever another one raises.
 
     A `contextlib.ExitStack` for functions that need not know of an error, for a third of the
     cost."""
 
+    __slots__ = ()
+
     def close(self) -> None:
         try:
             while self:
-                self.pop()()
+                last = self.pop()
+                if isinstance(last, tuple):
+                    last[0](last[1])
+                else:
+                    last()
         finally:
             if self:
                 self.close()

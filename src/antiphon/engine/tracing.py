@@ -86,6 +86,8 @@ class RunEnd(Struct, frozen=True, kw_only=True):
 class _Stopwatch:
     """Time since a run began. It does not refer to the run: no cycle."""
 
+    __slots__ = ("_began", "_clock")
+
     def __init__(self, clock: Callable[[], float]) -> None:
         """`clock` returns seconds."""
         self._clock = clock
@@ -100,6 +102,8 @@ class _Stopwatch:
 
 class _RunProgress:
     """What a run has done so far."""
+
+    __slots__ = ("attempts", "first_output_ms", "rounds", "served_by", "server_calls")
 
     def __init__(self) -> None:
         self.attempts: list[AttemptReport] = []
@@ -123,6 +127,21 @@ class _RunProgress:
 class RunTrace:
     """Everything one run records: its request row in `begin`, its outcome in `finish`. Inert until
     `start_clock`."""
+
+    __slots__ = (
+        "_accounting",
+        "_began_ms",
+        "_has_ended",
+        "_load_ms",
+        "_progress",
+        "_stopwatch",
+        "_tracer",
+        "context",
+        "elapsed_ms",
+        "facts",
+        "outcome",
+        "payloads",
+    )
 
     def __init__(
         self,

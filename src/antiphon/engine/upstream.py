@@ -217,6 +217,8 @@ def _without_frames(error: Exception) -> Exception:
 class _HTTPResponse(ABC):
     """What both clients have in common: the limit of a whole body, and the fault of a cut one."""
 
+    __slots__ = ("_began", "_chunks", "_max_body_bytes", "headers", "status")
+
     def __init__(
         self, status: int, headers: Mapping[str, str], max_body_bytes: int, began: float
     ) -> None:
@@ -258,6 +260,8 @@ class _HTTPResponse(ABC):
 
 class _PlainResponse(_HTTPResponse):
     """A response to a plain request."""
+
+    __slots__ = ("_response",)
 
     def __init__(self, response: Response, max_body_bytes: int, began: float) -> None:
         super().__init__(response.status, response.headers, max_body_bytes, began)

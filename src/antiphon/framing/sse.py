@@ -27,6 +27,8 @@ class Frame(msgspec.Struct, frozen=True, gc=False):
 class LineSplitter:
     """Incremental splitter of bytes into complete lines, without line ends or a leading BOM."""
 
+    __slots__ = ("_after_cr", "_at_start", "_max_bytes", "_rest")
+
     def __init__(self, max_bytes: int) -> None:
         self._rest = bytearray()  # of the incomplete line
         self._max_bytes = max_bytes
@@ -79,6 +81,8 @@ class SSEDecoder:
 
     A line or an event of more than `max_bytes` raises `ResponseTooLarge`.
     """
+
+    __slots__ = ("_data", "_event", "_held", "_is_between_events", "_lines", "_max_bytes")
 
     def __init__(self, max_bytes: int = DEFAULT_LIMITS.frame_bytes) -> None:
         self._lines = LineSplitter(max_bytes)

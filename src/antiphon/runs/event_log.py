@@ -23,6 +23,18 @@ _TYPICAL_BYTES = 256  # of a rendered event, where it is not rendered yet
 class EventLog:
     """Numbers batches of events. Readers see the first `visible` batches of those it keeps."""
 
+    __slots__ = (
+        "_keeps_events",
+        "_waiting",
+        "batches",
+        "has_ended",
+        "has_failed",
+        "is_closed",
+        "is_finishing",
+        "next_number",
+        "visible",
+    )
+
     def __init__(self, *, keeps_events: bool = True, earlier: Sequence[EventBatch] = ()) -> None:
         """`keeps_events`: whether anybody but the first reader may read them. `earlier` are batches
         that readers may have seen already."""

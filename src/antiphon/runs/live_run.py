@@ -26,7 +26,7 @@ from antiphon.engine.services import Prepared
 from antiphon.errors import InvalidRequest, UpstreamError
 from antiphon.runs.event_log import EventLog
 from antiphon.runs.recovery import StartedTurns
-from antiphon.store.run_log import BEFORE_FIRST, ClaimedRun
+from antiphon.store.run_log import BEFORE_FIRST
 from antiphon.store.store import Store
 from antiphon.store.turn import Turn
 
@@ -75,13 +75,23 @@ class ForegroundTurn:
     """Saves the turn of one run (`SaveTurn`): in the end alone, or from the beginning on if the
     response takes longer than a moment, so that other processes know its status."""
 
+    __slots__ = (
+        "_is_deleted",
+        "_is_saving",
+        "_is_started",
+        "_prepared",
+        "_started_turns",
+        "_store",
+        "_timer",
+    )
+
     def __init__(self, started_turns: StartedTurns, store: Store, prepared: Prepared) -> None:
         self._started_turns = started_turns
         self._store = store
         self._prepared = prepared
         self._timer: asyncio.TimerHandle | None = None
-        self._started: ClaimedRun | None = None
-        """The beginning that was stored, until the end is being stored."""
+        self._is_started = False
+        """Whether the beginning was stored, until the end is being stored."""
         self._is_saving = False
         self._is_deleted = False
 
@@ -89,8 +99,8 @@ class ForegroundTurn:
         """End a response that was deleted, or whose run was broken."""
         if self._timer is not None:
             self._timer.cancel()
-        if self._started is not None:
-            self._started_turns.abandon(self._started)
+        if self._is_started:
+            self._started_turns.abandon(self._make_beginning())
 
     def response_began(self) -> None:
         """Store the beginning, if the end does not come in a moment."""
@@ -99,11 +109,15 @@ class ForegroundTurn:
             self._timer = loop.call_later(START_AFTER_S, self._record_start)
 
     def _record_start(self) -> None:
-        if self._is_saving or self._is_deleted:
-            return
+        self._timer = None
+        if not self._is_saving and not self._is_deleted:
+            self._started_turns.start(self._make_beginning())
+            self._is_started = True
+
+    def _make_beginning(self) -> Turn:
+        """Make the turn as the response begins: it is made once more rather than kept."""
         prepared = self._prepared
-        turn = prepared.make_turn(prepared.response, prepared.first_plan.provider)
-        self._started = self._started_turns.start(turn)
+        return prepared.make_turn(prepared.response, prepared.first_plan.provider)
 
     def delete(self) -> bool:
         """Store nothing from now on; False if the end is being stored already."""
@@ -114,11 +128,11 @@ class ForegroundTurn:
         self._is_saving = True
         if self._is_deleted:
             return events
-        if self._started is None:
+        if not self._is_started:
             conversation_id = self._prepared.request.conversation
             await self._store.save(turn, conversation_id=conversation_id)
         else:
-            self._started = None
+            self._is_started = False
             await self._started_turns.finish(turn)
         return events
 
@@ -128,6 +142,21 @@ class LiveRun:
 
     For a first reader: `open`, `follow`, and `leave` in the end. Without one: `start`.
     """
+
+    __slots__ = (
+        "_attached",
+        "_began",
+        "_first",
+        "_on_reader_lost",
+        "_reader",
+        "_reader_state",
+        "_released",
+        "_turn",
+        "is_deleted",
+        "log",
+        "run",
+        "task",
+    )
 
     after = BEFORE_FIRST
 
@@ -151,8 +180,9 @@ class LiveRun:
         self._reader: Reader | None = None
         self._reader_state = ReaderState.PRESENT
         loop = asyncio.get_running_loop()
-        self._began: asyncio.Future[EventBatch | None] = loop.create_future()
-        """The events that the response begins with, which wait for the reader."""
+        self._began: asyncio.Future[None] = loop.create_future()
+        self._first: EventBatch | None = None
+        """The events that the response begins with, while they wait for the reader."""
         self._attached: asyncio.Future[None] = loop.create_future()
         """Done when the first reader has come, or will not."""
         self._released: asyncio.Future[None] = loop.create_future()
@@ -183,9 +213,10 @@ class LiveRun:
         await self._began
 
     async def follow(self, reader: Reader) -> None:
-        first = self._began.result()
-        if first is not None:
+        if (first := self._first) is not None:
+            self._first = None
             await reader.send(first, type(first.events[-1]) in TERMINAL_TYPES)
+            del first  # this frame is there as long as the stream
         if self.task is not None and not self.task.done():
             self._reader = reader
             self._attached.set_result(None)
@@ -305,6 +336,7 @@ class LiveRun:
         finally:
             if commit is not None:
                 commit.cancel()  # the first events are about to come
+                del commit  # this frame is there as long as the stream
         while events := await self.run.next_events():
             await self._deliver(events)
 
@@ -333,7 +365,8 @@ class LiveRun:
             self._began.set_exception(error)
 
     def _begin(self, events: list[Event]) -> None:
-        self._began.set_result(self.log.feed(events))
+        self._first = self.log.feed(events)
+        self._began.set_result(None)
         if self._turn is not None:
             self._turn.response_began()
 
@@ -378,6 +411,8 @@ def register(
 
 class _Registration:
     """The place of a live run in a table, and its turn."""
+
+    __slots__ = ("_response_id", "_runs", "_turn")
 
     def __init__(
         self, runs: MutableMapping[str, LiveRun], response_id: str, turn: ForegroundTurn | None

@@ -118,12 +118,13 @@ class StartedTurns:
         self._unfinished: dict[str, str] = {}
         """Responses whose end could not be stored, and their owners: they are deleted instead."""
 
-    def start(self, turn: Turn) -> ClaimedRun:
-        """Store the beginning soon; return the run, which `finish` or `abandon` ends."""
+    def start(self, turn: Turn) -> None:
+        """Store the beginning soon."""
         self._lease.hold_soon(turn.id)
-        start = RunStart(holder=self._lease.holder, is_streamed=False)
-        self._store.runs.begin_later(turn, start)
-        return ClaimedRun(turn, start, FIRST_TOKEN, BEFORE_FIRST, False)
+        self._store.runs.begin_later(turn, self._make_start())
+
+    def _make_start(self) -> RunStart:
+        return RunStart(holder=self._lease.holder, is_streamed=False)
 
     async def finish(self, turn: Turn) -> None:
         """Store the end of a response, also if its reader leaves at the same time: no other process
@@ -132,9 +133,9 @@ class StartedTurns:
         self._track(ending)
         await asyncio.shield(ending)
 
-    def abandon(self, started: ClaimedRun) -> None:
-        """End a response whose run was left without storing its end."""
-        self._track(asyncio.get_running_loop().create_task(self._abandon(started)))
+    def abandon(self, turn: Turn) -> None:
+        """End a response whose run was left without storing its end; it began as this turn."""
+        self._track(asyncio.get_running_loop().create_task(self._abandon(turn)))
 
     async def delete_unfinished(self) -> None:
         """Delete the responses whose end could not be stored."""
@@ -169,13 +170,14 @@ class StartedTurns:
         finally:
             self._lease.release(turn.id)
 
-    async def _abandon(self, started: ClaimedRun) -> None:
+    async def _abandon(self, turn: Turn) -> None:
+        run = ClaimedRun(turn, self._make_start(), FIRST_TOKEN, BEFORE_FIRST, False)
         try:
-            await self._abandoned.end(started, is_cancelled=False)
+            await self._abandoned.end(run, is_cancelled=False)
         except StoreError as error:  # the next recovery tries again
             self._emit(Entry("runs.end_failed", "error", {"reason": error.message}))
         finally:
-            self._lease.release(started.turn.id)
+            self._lease.release(turn.id)
 
 
 async def _end_run(runs: RunStore, ending: _Ending) -> Document:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from http import HTTPStatus
@@ -45,6 +45,8 @@ _PARSER_ERRORS = {
     TransferEncodingError: "its chunked body is malformed",
 }
 _OK = HTTPStatus.OK.value
+_NO_PIECES: deque[bytes] = deque()
+"""The buffer of bodies that have arrived and were taken; nothing is added to it."""
 _STATUS_LINE = "HTTP/1.1 200 OK"
 _LINE_LIMIT = 8190
 _HEADER_LIMIT = 64 * 1024
@@ -79,19 +81,22 @@ async def handle(
     )
     response.headers["server"] = SERVER_NAME
     is_plain = path is None and _EncodedResponse.can_send(response, request)
+    keep_alive = request.keep_alive and not response.close_connection
     if isinstance(response.body, bytes):
         if response.session is not None:
             return await serve_websocket(request, response.headers, response.session)
         if is_plain:
-            return _EncodedResponse(response.headers, response.body)
+            return _EncodedResponse(response.headers, keep_alive, response.body)
         return _whole_response(response, response.body)
     try:
         if is_plain:
-            streamed: web.StreamResponse = _EncodedResponse(response.headers)
+            streamed: web.StreamResponse = _EncodedResponse(response.headers, keep_alive)
         else:
             streamed = web.StreamResponse(status=response.status, headers=response.headers)
-        if response.close_connection:
-            streamed.force_close()
+            if response.close_connection:
+                streamed.force_close()
+        # It cancels the timer for an idle connection, which is made anew after the response.
+        request.protocol.keep_alive(True)
         writer = await streamed.prepare(request)
         assert isinstance(writer, StreamWriter)
         write = _ChunkWriter(writer).write if writer.chunked else writer.write
@@ -109,6 +114,8 @@ class _ChunkWriter:
     aiohttp runs four times as many bytecodes for it, per event of a stream. It writes the head,
     together with the first piece.
     """
+
+    __slots__ = ("_transport", "_writer")
 
     def __init__(self, writer: StreamWriter) -> None:
         self._writer = writer
@@ -143,7 +150,7 @@ def _whole_response(response: HTTPResponse, body: bytes) -> web.Response:
 
 
 class _EncodedResponse(web.StreamResponse):
-    """A successful response on a connection that stays open.
+    """A successful response to a request of HTTP/1.1.
 
     The bytes are those of a `web.Response` or a `web.StreamResponse`, which pass their headers
     through many more steps: they may be changed until they are sent. Nothing changes these, so the
@@ -151,9 +158,12 @@ class _EncodedResponse(web.StreamResponse):
     defined here.
     """
 
-    def __init__(self, headers: dict[str, str], whole: bytes | None = None) -> None:
+    def __init__(
+        self, headers: dict[str, str], keep_alive: bool, whole: bytes | None = None
+    ) -> None:
         """`whole` is the body; None: it is written to the writer that `prepare` returns."""
         self._head = headers
+        self._stays_open = keep_alive
         self._whole = whole
         self._writer: AbstractStreamWriter | None = None
 
@@ -165,15 +175,13 @@ class _EncodedResponse(web.StreamResponse):
             response.status == _OK
             and bool(response.body)
             and "content-type" in response.headers
-            and not response.close_connection
-            and request.keep_alive
             and request.version == HttpVersion11
             and request.method != hdrs.METH_HEAD
         )
 
     @property
     def keep_alive(self) -> bool:
-        return True
+        return self._stays_open
 
     async def prepare(self, request: web.BaseRequest) -> AbstractStreamWriter:
         """Encode the head; that of a whole response is sent together with its body."""
@@ -185,7 +193,10 @@ class _EncodedResponse(web.StreamResponse):
         else:
             self._head[hdrs.TRANSFER_ENCODING] = "chunked"
             writer.enable_chunking()
+        if not self._stays_open:
+            self._head[hdrs.CONNECTION] = "close"
         await writer.write_headers(_STATUS_LINE, self._head)  # type: ignore[arg-type]
+        self._head.clear()  # it would be kept as long as the stream
         if self._whole is None:
             writer.send_headers()
         return writer
@@ -227,7 +238,10 @@ def _take_arrived(request: web.BaseRequest) -> bytes | None:
     headers = request.headers
     if hdrs.CONTENT_ENCODING in headers or hdrs.EXPECT in headers or content.exception():
         return None
-    return content.read_nowait()
+    # `read_nowait` would also have the connection read on, which has not stopped for a short body.
+    # And an empty deque is not small: it would be kept as long as the response.
+    pieces, content._buffer = content._buffer, _NO_PIECES
+    return b"".join(pieces)
 
 
 async def _read_pieces(
@@ -283,6 +297,15 @@ class _Server(web.Server):
         return _Connection(self, asyncio.get_running_loop(), self._options)
 
 
+class _Heads(list[Any]):
+    """The requests of a connection that have not begun: an empty deque takes 600 bytes."""
+
+    __slots__ = ()
+
+    def popleft(self) -> Any:
+        return self.pop(0)
+
+
 class _Connection(web.RequestHandler):
     """One connection: its head must arrive in time, and its errors have the shape of the API."""
 
@@ -293,6 +316,7 @@ class _Connection(web.RequestHandler):
     ) -> None:
         options = {name: each for name, each in options.items() if name != "handler_cancellation"}
         super().__init__(server, loop=loop, **options)
+        self._messages: Any = _Heads()
         self._server = server
         self._address = ""
         self._head_timer: asyncio.TimerHandle | None = None

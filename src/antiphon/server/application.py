@@ -73,14 +73,14 @@ def _begin(process: GatewayProcess, http: HTTPRequest, match: Match | None) -> E
     session = read_session(headers)
     dialect = RESPONSES if match is None else match.route.dialect
     caller = Caller(
-        client="",
-        request_id=setup.engine.services.runtime.new_id("req"),
-        profile=setup.resolve_profile(headers.get("originator", ""), headers.get("user-agent", "")),
-        dialect=None if dialect is RESPONSES else dialect,
-        locale=negotiate_locale(languages, setup.server.locale),
-        trace_headers=(headers.get("traceparent", ""), headers.get("tracestate", "")),
-        languages=languages,
-        session=session,
+        "",  # until it is authenticated
+        setup.engine.services.runtime.new_id("req"),
+        setup.resolve_profile(headers.get("originator", ""), headers.get("user-agent", "")),
+        negotiate_locale(languages, setup.server.locale),
+        (headers.get("traceparent", ""), headers.get("tracestate", "")),
+        languages,
+        session,
+        None if dialect is RESPONSES else dialect,
     )
     if match is None or match.route.is_shared:
         dialect = _shared_dialect(headers)

@@ -76,6 +76,8 @@ def decode_body(body: bytes, limits: BodyLimits = DEFAULT_LIMITS) -> Document:
 class BodyReader:
     """Decodes the JSON object of a request from its pieces: `feed` each, then `close`."""
 
+    __slots__ = ("_decoder", "_first", "_limits", "is_large")
+
     def __init__(self, limits: BodyLimits) -> None:
         self._limits = limits
         self._first = b""

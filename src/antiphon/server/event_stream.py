@@ -24,6 +24,18 @@ class _EventWriter(InactivityTimer):
     """Renders the events of one stream, and writes them; in silence a keep-alive every `limit_s`.
     There is none while events are being written, or after the last of them."""
 
+    __slots__ = (
+        "_has_ended",
+        "_has_sent",
+        "_is_writing",
+        "_last_number",
+        "_rendered_bytes",
+        "_renderer",
+        "_sending",
+        "_source",
+        "_write",
+    )
+
     def __init__(
         self, source: EventSource, renderer: Renderer, write: Write, limit_s: float
     ) -> None:
@@ -82,6 +94,8 @@ class _EventWriter(InactivityTimer):
 
 class EventStream:
     """The events of one run as a `StreamingBody`, in the format of its client."""
+
+    __slots__ = ("_config", "_is_complete", "_renderer", "_report", "_source", "_writer")
 
     def __init__(
         self,

@@ -35,6 +35,18 @@ _JSON = "application/json"
 class Exchange:
     """One request: the setup by which it is served, its sender, and what was received of it."""
 
+    __slots__ = (
+        "caller",
+        "dialect",
+        "document",
+        "http",
+        "ids",
+        "is_large",
+        "process",
+        "request",
+        "setup",
+    )
+
     def __init__(
         self,
         process: GatewayProcess,

@@ -29,6 +29,8 @@ class ContractStage(Stage):
 
     A refusal promises nothing, so it is not checked."""
 
+    __slots__ = ("_contract", "_provider")
+
     def __init__(self, contract: OutputContract, *, provider: str) -> None:
         self._contract = contract
         self._provider = provider
@@ -48,6 +50,8 @@ class ContractStage(Stage):
 
 class ProfileStage(Stage):
     """Reports a permanent failure with a code that this client does not retry."""
+
+    __slots__ = ("_profile",)
 
     def __init__(self, profile: Profile) -> None:
         self._profile = profile
@@ -70,6 +74,8 @@ class ProfileStage(Stage):
 class TraceStage(Stage):
     """The outcome of a response, for the trace."""
 
+    __slots__ = ("event_count", "failure_code", "response")
+
     def __init__(self) -> None:
         self.event_count = 0
         self.response: Response | None = None
@@ -91,6 +97,8 @@ class TraceStage(Stage):
 
 class LogStage(Stage):
     """Logs `response.finished`, or `response.cancelled` for a response that its client has left."""
+
+    __slots__ = ("_cost_usd", "_elapsed_ms", "_emit", "_ended")
 
     def __init__(
         self,
@@ -143,6 +151,8 @@ def _add_outcome(facts: dict[str, Any], response: Response, batch: Batch) -> Non
 class PersistStage(Stage):
     """Sets `Batch.to_save`; the run stores it before the terminal event is sent."""
 
+    __slots__ = ()
+
     def on_terminal(self, batch: Batch) -> Batch:
         ending = batch.events[-1]
         if not isinstance(ending, TERMINAL_EVENTS):
@@ -152,6 +162,8 @@ class PersistStage(Stage):
 
 class DiagnosticsStage(Stage):
     """Logs once what was degraded, ignored or rejected."""
+
+    __slots__ = ("_emit", "_reported")
 
     def __init__(self, emit: Callable[[Entry], None]) -> None:
         self._emit = emit

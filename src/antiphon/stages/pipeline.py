@@ -61,6 +61,8 @@ class Batch(Struct, frozen=True):
 class Stage:
     """A step of the pipeline. A subclass overrides the methods it needs."""
 
+    __slots__ = ()
+
     def feed(self, batch: Batch) -> Batch:
         """Process a batch. Every batch is fed, the one with the terminal event, too."""
         return batch
@@ -105,6 +107,16 @@ def with_terminal(batch: Batch, event: Event) -> Batch:
 
 class Pipeline:
     """The stages of one response, in their order."""
+
+    __slots__ = (
+        "_closing",
+        "_describe",
+        "_feeding",
+        "_stages",
+        "_withholds",
+        "fault",
+        "sees_every_batch",
+    )
 
     def __init__(
         self, stages: Sequence[Stage], describe: Callable[[ProviderFault], str] = describe

@@ -6,20 +6,26 @@ or line breaks, which look like a further entry of a log.
 
 from __future__ import annotations
 
+from functools import cache
 from itertools import chain
 from typing import Any
 
 import msgspec
 
-_CONTROL_CHARACTERS = chain(
-    range(0x20),
-    range(0x7F, 0xA0),
-    (0x200E, 0x200F, 0x2028, 0x2029),
-    range(0x202A, 0x202F),  # these and the next change the direction of text
-    range(0x2066, 0x206A),
-    range(0xD800, 0xE000),  # lone surrogates cannot be encoded
-)
-_VISIBLE = {code: ascii(chr(code))[1:-1] for code in _CONTROL_CHARACTERS}
+
+@cache
+def _find_visible_forms() -> dict[int, str]:
+    """Return what stands for each control character. It takes 260 kB, and most processes never
+    need it."""
+    control_characters = chain(
+        range(0x20),
+        range(0x7F, 0xA0),
+        (0x200E, 0x200F, 0x2028, 0x2029),
+        range(0x202A, 0x202F),  # these and the next change the direction of text
+        range(0x2066, 0x206A),
+        range(0xD800, 0xE000),  # lone surrogates cannot be encoded
+    )
+    return {code: ascii(chr(code))[1:-1] for code in control_characters}
 
 
 def printable(text: str, keep: str = "") -> str:
@@ -27,9 +33,10 @@ def printable(text: str, keep: str = "") -> str:
     `\\x1b` or `\\n`. Characters in `keep` stay."""
     if text.isprintable():
         return text
+    forms = _find_visible_forms()
     if not keep:
-        return text.translate(_VISIBLE)
-    return text.translate({code: each for code, each in _VISIBLE.items() if chr(code) not in keep})
+        return text.translate(forms)
+    return text.translate({code: each for code, each in forms.items() if chr(code) not in keep})
 
 
 def printable_fields(struct: msgspec.Struct) -> Any:

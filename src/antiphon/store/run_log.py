@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from msgspec import Struct
@@ -192,67 +193,65 @@ def with_status(turn: Turn, status: str) -> Turn:
 BeginRun: TypeAlias = Callable[[Turn, RunStart], Coroutine[Any, Any, int]]
 
 
-class _LaterRun(Struct):
-    """A run of `begin_later` that has not ended."""
-
-    turn: Turn
-    start: RunStart
-    begun: asyncio.Task[int] | None = None
-    """None: not written yet."""
-
-    def start_writing(self, begin: BeginRun) -> None:
-        """Start to write the run, unless that was started before."""
-        if self.begun is None:
-            self.begun = asyncio.create_task(begin(self.turn, self.start))
-
-
 class LaterRuns:
     """Runs of `RunStore.begin_later`: written together, by `begin`, unless they end before."""
 
     def __init__(self, begin: BeginRun, later_s: float = LATER_S) -> None:
         self._begin = begin
         self._later_s = later_s
-        self._later: dict[str, _LaterRun] = {}
+        self._waiting: dict[str, tuple[Turn, RunStart]] = {}
+        """Runs that are not written yet, by response id."""
+        self._writing: dict[str, asyncio.Task[int]] = {}
+        """The writes that have not succeeded: nothing is kept of the others."""
         self._timer: asyncio.TimerHandle | None = None
 
     def add(self, turn: Turn, start: RunStart) -> None:
-        self._later[turn.id] = _LaterRun(turn, start)
+        self._waiting[turn.id] = turn, start
         if self._timer is None:
             loop = asyncio.get_running_loop()
             self._timer = loop.call_later(self._later_s, self._begin_all)
 
     async def begin_now(self, response_id: str) -> None:
         """Write a run, if it is one of these, without further delay."""
-        if (later := self._later.get(response_id)) is not None:
-            later.start_writing(self._begin)
-            assert later.begun is not None
+        if response_id in self._waiting:
+            self._start_writing(response_id)
+        if (writing := self._writing.get(response_id)) is not None:
             with suppress(StoreError):
-                await later.begun
+                await writing
 
     async def end(self, response_id: str) -> bool | None:
         """Return whether a run was written when it began, None if that is not known; it is no
         longer due to be written if it was not."""
-        later = self._later.pop(response_id, None)
-        if later is None:
-            return True
-        if later.begun is None:
+        if self._waiting.pop(response_id, None) is not None:
             return False
+        writing = self._writing.pop(response_id, None)
+        if writing is None:
+            return True
         try:
-            await later.begun
+            await writing
         except StoreError:  # it may have been written all the same
             return None
         return True
 
     async def close(self) -> None:
-        """Stop the timer, and wait for the write that is going on."""
+        """Stop the timer, and wait for the writes that are going on."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        begun = [later.begun for later in self._later.values() if later.begun is not None]
-        await asyncio.gather(*begun, return_exceptions=True)
+        await asyncio.gather(*self._writing.values(), return_exceptions=True)
 
     def _begin_all(self) -> None:
         """Write every run that has not ended, in one transaction."""
         self._timer = None
-        for later in self._later.values():
-            later.start_writing(self._begin)
+        for response_id in [*self._waiting]:
+            self._start_writing(response_id)
+
+    def _start_writing(self, response_id: str) -> None:
+        turn, start = self._waiting.pop(response_id)
+        writing = asyncio.create_task(self._begin(turn, start))
+        self._writing[response_id] = writing
+        writing.add_done_callback(partial(self._forget_written, response_id))
+
+    def _forget_written(self, response_id: str, writing: asyncio.Task[int]) -> None:
+        if not writing.cancelled() and writing.exception() is None:
+            self._writing.pop(response_id, None)

@@ -211,17 +211,17 @@ def locate_items(turn: Turn) -> dict[str, ItemLocation]:
     """Return the location of each item of a turn by its id. References are not items. Calls that
     came with state of their provider are also located by `key_of_call`."""
     found: dict[str, ItemLocation] = {}
+    has_state = False
     for is_input, items in ((True, turn.input), (False, turn.output)):
         for index, item in enumerate(items):
             id = item.get("id")
             if isinstance(id, str) and read_reference_id(item) is None:
                 found[id] = ItemLocation(is_input, index)
-    return {**_locate_calls(turn.output), **found}
+            has_state = has_state or (not is_input and bool(item.get("encrypted_content")))
+    return {**_locate_calls(turn.output), **found} if has_state else found
 
 
 def _locate_calls(output: Sequence[Document]) -> dict[str, ItemLocation]:
-    if not any(item.get("encrypted_content") for item in output):
-        return {}
     return {
         key_of_call(item["call_id"]): ItemLocation(is_input=False, position=index)
         for index, item in enumerate(output)

@@ -57,11 +57,12 @@ def test_what_was_added_is_released_once_the_last_one_first() -> None:
     released: list[str] = []
     releases = Releases()
     releases.append(partial(released.append, "first"))
+    releases.append((released.append, "second"))
     releases.append(partial(released.append, "last"))
     assert released == []
     releases.close()
     releases.close()
-    assert released == ["last", "first"]
+    assert released == ["last", "second", "first"]
 
 
 def test_an_error_in_a_release_keeps_no_other_from_being_made() -> None:

@@ -136,6 +136,8 @@ class Planner:
 
     Each plan is made once."""
 
+    __slots__ = ("_kept", "_plans", "inputs", "request")
+
     def __init__(self, request: Request, inputs: PlanInputs, kept: KeptSettings = KEPT) -> None:
         """`kept` has the settings of plans that were made before."""
         self.request = request

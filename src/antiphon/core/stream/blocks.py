@@ -5,7 +5,7 @@ Tool calls are in `core.stream.call_block`, items that are passed on in `core.st
 1. A new block only collects. `start_streaming` announces its item and sends what was collected in
    one piece; from then on every `append` is an event.
 2. `close` ends the item with a status and returns it.
-3. Text is kept in pieces and joined once: the cost of a delta never depends on earlier ones.
+3. Text is kept in pieces: the cost of a delta never depends on earlier ones.
 """
 
 from __future__ import annotations
@@ -53,13 +53,47 @@ Seal: TypeAlias = Callable[[Sequence[ReasoningState], str], str]
 """Provider state and the raw reasoning of the same item → `encrypted_content`."""
 
 
-class _TextPart:
+_GROUP = 16
+"""How many pieces are kept as they came: each takes some 60 bytes besides its characters."""
+
+
+class _GrowingText:
+    """Text that comes in pieces. They are joined once, in groups."""
+
+    __slots__ = ("_full", "_pieces")
+
+    def __init__(self) -> None:
+        self._pieces: list[str] = []
+        """Groups, and the pieces after the last of them."""
+        self._full = _GROUP
+        """The length at which the pieces become a group."""
+
+    def append(self, text: str) -> None:
+        pieces = self._pieces
+        pieces.append(text)
+        if len(pieces) == self._full:
+            first = self._full - _GROUP
+            pieces[first:] = ["".join(pieces[first:])]
+            self._full += 1
+
+    @property
+    def has_pieces(self) -> bool:
+        return bool(self._pieces)
+
+    @property
+    def text(self) -> str:
+        return "".join(self._pieces)
+
+
+class _TextPart(_GrowingText):
     """One `output_text` part of a message."""
 
+    __slots__ = ("annotations", "extra", "index", "logprobs")
+
     def __init__(self, index: int, opened: BlockStart | None) -> None:
+        super().__init__()
         self.index = index
         self.extra = UNSET if opened is None else opened.extra
-        self.pieces: list[str] = []
         self.logprobs: list[Document] = []
         self.annotations: list[Document] = []
 
@@ -67,17 +101,15 @@ class _TextPart:
         self.extra = extra
 
     def part(self) -> OutputText:
-        text = "".join(self.pieces)
-        return OutputText(text, tuple(self.annotations), tuple(self.logprobs), self.extra)
+        return OutputText(self.text, tuple(self.annotations), tuple(self.logprobs), self.extra)
 
     def begin_events(self, item_id: str, output_index: int) -> list[Event]:
         """The part as far as it has come."""
         added = PartAdded(item_id, output_index, self.index, OutputText(extra=self.extra))
         events: list[Event] = [added]
-        if self.pieces:
-            text = "".join(self.pieces)
+        if self.has_pieces:
             logprobs = tuple(self.logprobs)
-            events.append(TextDelta(item_id, output_index, self.index, text, logprobs))
+            events.append(TextDelta(item_id, output_index, self.index, self.text, logprobs))
         numbers = range(len(self.annotations))
         return events + [self.annotation_event(item_id, output_index, n) for n in numbers]
 
@@ -85,8 +117,8 @@ class _TextPart:
         annotation = self.annotations[number]
         return AnnotationAdded(item_id, output_index, self.index, number, annotation)
 
-    def done_events(self, item_id: str, output_index: int) -> list[Event]:
-        part = self.part()
+    def done_events(self, item_id: str, output_index: int, part: OutputText) -> list[Event]:
+        """`part` is this part, complete."""
         return [
             TextDone(item_id, output_index, self.index, part.text, part.logprobs),
             PartDone(item_id, output_index, self.index, part),
@@ -96,6 +128,8 @@ class _TextPart:
 class TextBlock:
     """A message with one `output_text` part; with several if the client has the format of the
     provider, whose content blocks they are."""
+
+    __slots__ = ("_part", "_phase", "_whole", "announced", "id", "output_index")
 
     prefix: ClassVar[str] = "msg"
 
@@ -113,7 +147,7 @@ class TextBlock:
 
     def append(self, text: str, logprobs: Sequence[Document] = ()) -> list[Event]:
         part = self._part
-        part.pieces.append(text)
+        part.append(text)
         if logprobs:
             part.logprobs.extend(logprobs)
         if not self.announced:
@@ -127,7 +161,7 @@ class TextBlock:
         self._part = _TextPart(ended.index + 1, opened)
         if not self.announced:
             return []
-        events = ended.done_events(self.id, self.output_index)
+        events = ended.done_events(self.id, self.output_index, ended.part())
         return events + self._part.begin_events(self.id, self.output_index)
 
     def set_extra(self, extra: Document) -> None:
@@ -147,18 +181,19 @@ class TextBlock:
         events: list[Event] = [ItemAdded(output_index, self._message("in_progress"))]
         for part in self._whole:
             events += part.begin_events(self.id, output_index)
-            events += part.done_events(self.id, output_index)
+            events += part.done_events(self.id, output_index, part.part())
         return events + self._part.begin_events(self.id, output_index)
 
     def _message(self, status: Status, *content: OutputText) -> Message:
-        return Message(id=self.id, status=status, content=content, phase=self._phase)
+        return Message(self.id, status, "assistant", content, self._phase)
 
     def item(self, status: Status = "in_progress") -> Item:
-        return self._message(status, *(part.part() for part in (*self._whole, self._part)))
+        return self._message(status, *[each.part() for each in self._whole], self._part.part())
 
     def close(self, status: Status) -> tuple[list[Event], Item]:
-        item = self.item(status)
-        done = self._part.done_events(self.id, self.output_index)
+        last = self._part.part()
+        item = self._message(status, *[each.part() for each in self._whole], last)
+        done = self._part.done_events(self.id, self.output_index, last)
         return [*done, ItemDone(self.output_index, item)], item
 
 
@@ -202,14 +237,16 @@ class RefusalBlock:
         ], item
 
 
-class _ReasoningPart:
+class _ReasoningPart(_GrowingText):
     """One part of a reasoning item: raw text or a summary."""
 
+    __slots__ = ("index", "kind", "number")
+
     def __init__(self, kind: ReasoningKind, number: int, index: int) -> None:
+        super().__init__()
         self.kind = kind
         self.number = number
         self.index = index
-        self.pieces: list[str] = []
 
     def added_event(self, item_id: str, output_index: int) -> Event:
         if self.kind == "raw":
@@ -222,7 +259,7 @@ class _ReasoningPart:
         return SummaryDelta(item_id, output_index, self.index, text)
 
     def done_events(self, item_id: str, output_index: int) -> list[Event]:
-        text = "".join(self.pieces)
+        text = self.text
         if self.kind == "raw":
             return [
                 ReasoningDone(item_id, output_index, self.index, text),
@@ -253,7 +290,7 @@ class ReasoningBlock:
         part = self._parts[-1] if self._parts else None
         if part is None or part.kind != kind or part.number != number:
             part, events = self._start_part(kind, number)
-        part.pieces.append(text)
+        part.append(text)
         if self.announced:
             events.append(part.delta_event(self.id, self.output_index, text))
         return events
@@ -285,7 +322,7 @@ class ReasoningBlock:
         events: list[Event] = [ItemAdded(output_index, empty)]
         for position, part in enumerate(self._parts):
             events.append(part.added_event(self.id, output_index))
-            events.append(part.delta_event(self.id, output_index, "".join(part.pieces)))
+            events.append(part.delta_event(self.id, output_index, part.text))
             if position < len(self._parts) - 1:
                 events += part.done_events(self.id, output_index)
         return events
@@ -294,20 +331,18 @@ class ReasoningBlock:
         return [part for part in self._parts if part.kind == "raw"]
 
     def item(self, status: Status = "in_progress") -> Item:
-        raw = tuple(ReasoningText("".join(part.pieces)) for part in self._raw_parts())
+        raw = tuple(ReasoningText(part.text) for part in self._raw_parts())
         return ReasoningItem(
             id=self.id,
             status=status,
-            summary=tuple(
-                SummaryText("".join(part.pieces)) for part in self._parts if part.kind != "raw"
-            ),
+            summary=tuple(SummaryText(part.text) for part in self._parts if part.kind != "raw"),
             content=raw or UNSET,
             encrypted_content=UNSET if status == "in_progress" else self._seal_state(),
         )
 
     def _seal_state(self) -> str | UnsetType:
         parts = [part for part in self._parts if part.kind != "summary"]
-        raw = "".join(piece for part in parts for piece in part.pieces)
+        raw = "".join(part.text for part in parts)
         if self._seal is None or not (raw or self._states):
             return UNSET
         return self._seal(self._states, raw)

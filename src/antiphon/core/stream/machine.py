@@ -68,10 +68,34 @@ from antiphon.framing.limits import DEFAULT_LIMITS, ResponseLimits
 class ResponseMachine:
     """One response, from `start` to its terminal event."""
 
+    __slots__ = (
+        "_annotations",
+        "_calls",
+        "_calls_by_id",
+        "_describe",
+        "_empty_arguments",
+        "_extra",
+        "_new_id",
+        "_now",
+        "_opened",
+        "_pending_states",
+        "_raw_items",
+        "_response",
+        "_round_start",
+        "_seal",
+        "_sequencer",
+        "_tools",
+        "_usage_counter",
+        "diagnostics",
+        "fault",
+        "has_ended",
+        "pending_finish",
+        "phase",
+    )
+
     def __init__(
         self,
         response: Response | None = None,
-        *,
         new_id: Callable[[str], str] | None = None,
         now: Callable[[], int] = lambda: 0,
         tools: ToolIdentityMap = NO_TOOLS,
@@ -467,24 +491,23 @@ class ResponseMachine:
         code = ending.error_code
         if not self._usage_counter.is_known:
             self._usage_counter.feed(Usage())  # zeros: the provider sent no counts
-        self._response = msgspec.structs.replace(
-            self._response,
-            **self._output_fields(),
-            status=ending.status,
-            stop_sequence=self._matched_stop(),
-            completed_at=self._now() if ending.status == "completed" else None,
-            incomplete_details=IncompleteDetails(reason) if reason else None,
-            error=ResponseError(code, message) if code else None,
-            extra=self._extra,
-        )
+        ended = self._output_fields()
+        ended["status"] = ending.status
+        if ending.status == "completed":
+            ended["completed_at"] = self._now()
+        if reason:
+            ended["incomplete_details"] = IncompleteDetails(reason)
+        if code:
+            ended["error"] = ResponseError(code, message)
+        if self.pending_finish is not None and self.pending_finish.stop_sequence is not None:
+            ended["stop_sequence"] = self.pending_finish.stop_sequence
+        if self._extra is not UNSET:
+            ended["extra"] = self._extra
+        self._response = msgspec.structs.replace(self._response, **ended)
         event = TERMINALS[status](self._response)
         self.phase = _ENDED[status]  # last: everything before it may raise
         self.has_ended = True
         return event
-
-    def _matched_stop(self) -> str | UnsetType:
-        matched = self.pending_finish.stop_sequence if self.pending_finish else None
-        return UNSET if matched is None else matched
 
     # Adding blocks
 

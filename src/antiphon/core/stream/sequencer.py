@@ -7,7 +7,6 @@ the provider has ended it. An item that had to wait is sent in one piece when it
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
@@ -27,11 +26,22 @@ Block: TypeAlias = TextBlock | RefusalBlock | ReasoningBlock | RawBlock | Search
 class OutputSequencer:
     """The item that is being streamed, the blocks that wait behind it, and the finished items."""
 
+    __slots__ = (
+        "_calls",
+        "_items",
+        "_limits",
+        "current",
+        "diagnostics",
+        "item_ended",
+        "next_phase",
+        "waiting",
+    )
+
     def __init__(self, limits: ResponseLimits = DEFAULT_LIMITS) -> None:
         self._limits = limits
         self._calls = 0
         self.current: Block | None = None
-        self.waiting: deque[Block] = deque()
+        self.waiting: list[Block] = []
         self._items: list[Item] = []
         self.diagnostics: list[Diagnostic] = []
         """What clients should know about the calls that were closed."""
@@ -122,7 +132,7 @@ class OutputSequencer:
         return events
 
     def _start_next(self) -> list[Event]:
-        self.current = block = self.waiting.popleft()
+        self.current = block = self.waiting.pop(0)
         events = block.start_streaming(len(self._items))
         is_whole = isinstance(block, RawBlock) and block.is_complete
         return events + self.close("completed") if is_whole else events

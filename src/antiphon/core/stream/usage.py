@@ -58,6 +58,8 @@ def _total(usage: Usage) -> int:
 class UsageCounter:
     """Counts the tokens of a response over all its rounds."""
 
+    __slots__ = ("_current_round", "_earlier_rounds", "is_known")
+
     def __init__(self, earlier: Usage | None = None) -> None:
         self._earlier_rounds = earlier
         self._current_round: Usage | None = None
@@ -166,10 +168,10 @@ def _written_part(call: ShellCall | LocalShellCall | ApplyPatchCall | ToolSearch
 
 def wire_usage(usage: Usage) -> ResponseUsage:
     return ResponseUsage(
-        input_tokens=usage.input_tokens,
-        input_tokens_details=InputTokensDetails(usage.cached_tokens, usage.cache_write_tokens),
-        output_tokens=usage.output_tokens,
-        output_tokens_details=OutputTokensDetails(usage.reasoning_tokens),
-        total_tokens=_total(usage),
-        estimated=usage.estimated or UNSET,
+        usage.input_tokens,
+        InputTokensDetails(usage.cached_tokens, usage.cache_write_tokens),
+        usage.output_tokens,
+        OutputTokensDetails(usage.reasoning_tokens),
+        _total(usage),
+        usage.estimated or UNSET,
     )

@@ -85,6 +85,8 @@ def _make_output_filter(plan: Plan) -> StructuredOutputFilter:
 class FilterChain:
     """The filters of one response over all of its rounds, and what they want between two."""
 
+    __slots__ = ("_diagnostics", "_filters", "wishes")
+
     def __init__(self, filters: Sequence[DeltaFilter], diagnostics: list[Diagnostic]) -> None:
         """The diagnostics of the filters are added to `diagnostics`."""
         self._filters = list(filters)

@@ -70,14 +70,14 @@ def make_translation(
     """
     machine = ResponseMachine(
         response,
-        new_id=new_id,
-        now=now,
-        tools=plan.identities,
-        seal=source.seal,
-        describe=source.describe,
-        empty_arguments="{}",
-        limits=limits,
-        earlier_usage=None if plan.compacted is None else plan.compacted.usage,
+        new_id,
+        now,
+        plan.identities,
+        source.seal,
+        source.describe,
+        "{}",  # the arguments of a call that has none
+        limits,
+        None if plan.compacted is None else plan.compacted.usage,
     )
     filters = make_filters(plan, profile, new_id, reminders=reminders)
     opens_with_calls = plan.mcp is not None and plan.mcp.needs_opening
@@ -123,6 +123,21 @@ class Replanned(Struct, frozen=True):
 
 class Translation:
     """One response over all of its rounds. Streamed: `feed` and `close`. Whole: `feed_whole`."""
+
+    __slots__ = (
+        "_chain",
+        "_limits",
+        "_plans",
+        "_reader",
+        "_round",
+        "_stream_bytes",
+        "frame_count",
+        "machine",
+        "next",
+        "opens_with_calls",
+        "path",
+        "rounds",
+    )
 
     def __init__(
         self,
@@ -378,6 +393,21 @@ class DeltaPath:
     open. Filters and machine have nothing to decide about it, so it is given to its block. The way
     through both is the definition: the direct way gives the same events, or it is not taken.
     """
+
+    __slots__ = (
+        "_append",
+        "_argument_chars",
+        "_feeds",
+        "_filters",
+        "_last",
+        "_limits",
+        "_machine",
+        "_reasoning_chars",
+        "_text_chars",
+        "has_output",
+        "is_holding_back",
+        "refused",
+    )
 
     def __init__(
         self, machine: ResponseMachine, filters: Sequence[DeltaFilter], limits: ResponseLimits

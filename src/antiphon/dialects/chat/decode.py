@@ -56,6 +56,21 @@ _EMPTY_MESSAGE = Message()
 class ChatDecoder:
     """Decoder of one streamed response."""
 
+    __slots__ = (
+        "_calls",
+        "_expects_plain",
+        "_finished",
+        "_has_output",
+        "_implied_finish",
+        "_plain_failed",
+        "_search_results",
+        "_sends_tool_calls",
+        "_service_tier",
+        "_started",
+        "_thoughts",
+        "ended",
+    )
+
     def __init__(self, *, implied_finish: str | None = None) -> None:
         """`implied_finish`: the finish reason of providers that send `[DONE]` without one."""
         self._implied_finish = implied_finish
@@ -251,16 +266,17 @@ def _whole_choice_deltas(choice: Choice, calls: CallTracker) -> Iterator[Delta]:
         yield Extra("choice", choice.index, is_output=True)
         return
     message = choice.message or choice.delta or _EMPTY_MESSAGE
-    yield from _reasoning(message)
+    if _has_reasoning(message):
+        yield from _reasoning(message)
     answer = message.content
     if message.extra_content:
         thought, answer = ThoughtSplitter().split(answer, message.extra_content)
         yield from [Reasoning(thought, "summary")] if thought else []
     content = [*_content(answer, choice.logprobs)] if answer else []
-    yield from (delta for delta in content if isinstance(delta, Reasoning))
+    yield from [delta for delta in content if type(delta) is Reasoning]
     if message.tool_calls or message.function_call:
         yield from _whole_calls(message, calls)
-    yield from (delta for delta in content if not isinstance(delta, Reasoning))
+    yield from [delta for delta in content if type(delta) is not Reasoning]
     if message.refusal and isinstance(message.refusal, str):
         yield Refusal(message.refusal)
     yield from _annotations_and_extras(message)

@@ -52,6 +52,8 @@ class ResponsesRenderer:
     for clients that reject unknown event types. It repeats the number of the last event, so that a
     client that resumes after it misses nothing."""
 
+    __slots__ = ("_keeps_obfuscation", "_sends_events", "keepalive_diagnostic")
+
     def __init__(self, profile: Profile, *, keeps_obfuscation: bool = True) -> None:
         """`keeps_obfuscation`: whether delta events keep the padding that was requested with the
         response."""

@@ -31,6 +31,21 @@ _HALF_A_RESPONSE = "the provider closed the connection in the middle of its resp
 class Response:
     """One response. Its connection feeds it; its reader takes all of it, then waits."""
 
+    __slots__ = (
+        "_decoder",
+        "_ends_at_close",
+        "_error",
+        "_has_ended",
+        "_is_paused",
+        "_pieces",
+        "_size",
+        "_source",
+        "_waiting",
+        "headers",
+        "is_compressed",
+        "status",
+    )
+
     def __init__(self, head: Head, source: Connection) -> None:
         self.status = head.status
         self.headers: Mapping[str, str] = head.headers
@@ -185,6 +200,21 @@ class _State(Enum):
 class Connection(asyncio.Protocol):
     """The protocol of one connection."""
 
+    __slots__ = (
+        "_early",
+        "_forget",
+        "_has_unread_bytes",
+        "_is_reading_paused",
+        "_is_writing_paused",
+        "_parser",
+        "_release",
+        "_response",
+        "_state",
+        "_transport",
+        "_unsent",
+        "_waiting",
+    )
+
     def __init__(
         self, release: Callable[[Connection], None], forget: Callable[[Connection], None]
     ) -> None:
@@ -284,6 +314,7 @@ class Connection(asyncio.Protocol):
         self._state = _State.CLOSED
         self._unsent = _NOTHING
         self._forget(self)
+        self._parser.close()
         if was_closed:
             return
         if self._response is None:

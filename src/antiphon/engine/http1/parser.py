@@ -41,6 +41,21 @@ class Head(Struct, frozen=True):
 class ResponseParser:
     """Reads one response after another: bytes that are fed after a complete one begin the next."""
 
+    __slots__ = (
+        "_field_count",
+        "_fields",
+        "_has_advanced",
+        "_parser",
+        "_pieces",
+        "_reason_bytes",
+        "_silent_bytes",
+        "error",
+        "has_surplus",
+        "head",
+        "is_complete",
+        "on_body",
+    )
+
     def __init__(self) -> None:
         self.head: Head | None = None
         self.is_complete = False
@@ -51,6 +66,9 @@ class ResponseParser:
         self.on_body = self._pieces.append
         """Called by the parser for each chunk: no frame of Python is needed."""
         self._fields: list[tuple[bytes, bytes]] = []
+        """The fields of the head, until it is complete."""
+        self._field_count = 0
+        """Fields so far, trailers included."""
         self._reason_bytes = 0
         self._silent_bytes = 0
         """Bytes since a field was complete, or a part of the body arrived."""
@@ -81,6 +99,11 @@ class ResponseParser:
         self._limit_silence(data)
         return b""
 
+    def close(self) -> None:
+        """Let go of llhttp's parser: both refer to each other, and without the cycle both are freed
+        at once. Nothing is fed after this."""
+        del self._parser
+
     def _note_error(self, error: Exception) -> None:
         """Keep an error, unless the response was complete before: then other bytes follow it."""
         if self.is_complete:
@@ -104,7 +127,8 @@ class ResponseParser:
     def on_message_begin(self) -> None:
         if self.is_complete:
             raise BrokenResponse("bytes follow the end of the response")
-        self._fields = []
+        self._fields.clear()
+        self._field_count = 0
         self._reason_bytes = 0
         self._has_advanced = True
 
@@ -116,9 +140,9 @@ class ResponseParser:
     def on_header(self, name: bytes, value: bytes) -> None:
         """Keep a header; count trailers, too."""
         self._has_advanced = True
-        fields = self._fields
-        fields.append((name, value))
-        if len(fields) > MAX_FIELDS:
+        self._fields.append((name, value))
+        self._field_count += 1
+        if self._field_count > MAX_FIELDS:
             raise BrokenResponse(f"there are more than {MAX_FIELDS} headers")
         if len(name) + len(value) > MAX_FIELD_BYTES:
             raise BrokenResponse(f"a header is longer than {MAX_FIELD_BYTES} bytes")
@@ -145,6 +169,7 @@ class ResponseParser:
                 has_length = True
             elif bare_name == "transfer-encoding":
                 is_chunked = value.rpartition(",")[2].strip(" \t").lower() == "chunked"
+        self._fields.clear()
         keeps_alive = self._parser.should_keep_alive()  # never without a length or chunks
         self.head = Head(
             status=status,

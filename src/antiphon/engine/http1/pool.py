@@ -129,7 +129,7 @@ class ConnectionPool:
         self._loop = asyncio.get_running_loop()
         self._tls = tls
         self._addresses = Addresses()
-        self._open: set[Connection] = set()
+        self._open: dict[Connection, Origin] = {}
         self._idle: defaultdict[Origin, deque[tuple[Connection, float]]] = defaultdict(deque)
         self._sweep_timer: asyncio.TimerHandle | None = None
         self._is_closed = False
@@ -177,8 +177,8 @@ class ConnectionPool:
             connection.abort()
         return None
 
-    def _release(self, origin: Origin, connection: Connection) -> None:
-        self._idle[origin].append((connection, self._loop.time()))
+    def _release(self, connection: Connection) -> None:
+        self._idle[self._open[connection]].append((connection, self._loop.time()))
         if self._sweep_timer is None:
             self._sweep_timer = self._loop.call_later(IDLE_S, self._sweep)
 
@@ -196,7 +196,7 @@ class ConnectionPool:
             self._sweep_timer = self._loop.call_at(first + IDLE_S, self._sweep)
 
     def _forget(self, connection: Connection) -> None:
-        self._open.discard(connection)
+        self._open.pop(connection, None)
         if self._is_closed and not self._open:
             self._all_lost.set()
 
@@ -214,7 +214,7 @@ class ConnectionPool:
             connection.abort()
             raise ConnectionFailure("the gateway is closing its connections")
         if not connection.is_closed:
-            self._open.add(connection)
+            self._open[connection] = origin
         return connection
 
     async def _find(self, origin: Origin) -> list[AddrInfoType]:
@@ -248,7 +248,7 @@ class ConnectionPool:
             interleave=_INTERLEAVE,
             loop=self._loop,
         )
-        make = partial(Connection, partial(self._release, origin), self._forget)
+        make = partial(Connection, self._release, self._forget)
         name = origin.host.rstrip(".") if tls else None
         try:
             _, connection = await self._loop.create_connection(

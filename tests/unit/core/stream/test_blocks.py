@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import tracemalloc
 from collections.abc import Sequence
 from typing import Any
 
@@ -71,6 +72,26 @@ def test_streaming_text_is_sent_piece_by_piece() -> None:
         "annotations": [CITATION],
         "logprobs": [LOGPROB],
     }
+
+
+def test_a_text_is_whole_after_any_number_of_pieces() -> None:
+    block = TextBlock("msg_1")
+    block.start_streaming(0)
+    text = ""
+    for count in range(200):
+        block.append(f"{count} ")
+        text += f"{count} "
+        assert plain(block.item())["content"][0]["text"] == text
+
+
+def test_a_piece_of_a_long_text_takes_little_more_memory_than_its_characters() -> None:
+    block = TextBlock("msg_1")
+    tracemalloc.start()
+    for count in range(10_000):
+        block.append(f"{count:8}")
+    taken, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert taken / 10_000 < 8 + 8
 
 
 def test_an_empty_message_has_a_part_and_no_delta() -> None:

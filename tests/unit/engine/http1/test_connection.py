@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 import pytest
 
 from antiphon.engine.http1.connection import MAX_BUFFERED, Connection, Response
+from antiphon.engine.http1.parser import ResponseParser
 from antiphon.engine.http1.pool import ConnectionPool, Target, encode_head, find_target
 from antiphon.errors import ConnectionFailure
 from tests.support.shared_gateway import UVLOOP
@@ -144,6 +146,23 @@ async def test_a_cancelled_request_whose_response_arrives_first_ends_its_connect
     with pytest.raises(asyncio.CancelledError):
         await asking
     assert (transport.calls, released) == (["abort"], [])
+
+
+def test_a_lost_connection_is_freed_at_once_with_its_parser() -> None:
+    def count_parsers() -> int:
+        return sum(type(each) is ResponseParser for each in gc.get_objects())
+
+    gc.collect()
+    gc.disable()
+    try:
+        before = count_parsers()
+        connection, transport, released = on_memory()
+        assert count_parsers() == before + 1
+        connection.connection_lost(None)
+        del connection, transport, released
+        assert count_parsers() == before
+    finally:
+        gc.enable()
 
 
 async def test_a_request_that_is_cancelled_late_leaves_the_next_one_alone() -> None:
