@@ -96,6 +96,7 @@ class ResponseMachine:
     def __init__(
         self,
         response: Response | None = None,
+        *,
         new_id: Callable[[str], str] | None = None,
         now: Callable[[], int] = lambda: 0,
         tools: ToolIdentityMap = NO_TOOLS,

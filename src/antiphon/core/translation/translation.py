@@ -70,14 +70,14 @@ def make_translation(
     """
     machine = ResponseMachine(
         response,
-        new_id,
-        now,
-        plan.identities,
-        source.seal,
-        source.describe,
-        "{}",  # the arguments of a call that has none
-        limits,
-        None if plan.compacted is None else plan.compacted.usage,
+        new_id=new_id,
+        now=now,
+        tools=plan.identities,
+        seal=source.seal,
+        describe=source.describe,
+        empty_arguments="{}",
+        limits=limits,
+        earlier_usage=None if plan.compacted is None else plan.compacted.usage,
     )
     filters = make_filters(plan, profile, new_id, reminders=reminders)
     opens_with_calls = plan.mcp is not None and plan.mcp.needs_opening
