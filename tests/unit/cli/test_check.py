@@ -12,6 +12,7 @@ import pytest
 
 from antiphon.cli.main import main
 from tests.support.commands import Screen
+from tests.support.tables import table
 
 SETTINGS = """
 default_provider = "lab"
@@ -79,7 +80,7 @@ def test_a_terminal_shows_providers_aliases_and_settings(
     assert not (home / ".local").exists()
 
 
-@pytest.mark.parametrize(
+@table(
     ("settings", "message"),
     [
         ('default_provider = "x"', 'antiphon.toml:1: default_provider: there is no provider "x"'),

@@ -14,6 +14,7 @@ import pytest
 import antiphon
 from antiphon.cli.main import main
 from tests.support.commands import environment, on_terminal, serving
+from tests.support.tables import table
 
 COMMANDS = (
     "serve init check reload models codex replay trace usage store completion version".split()
@@ -38,7 +39,7 @@ def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert [name for name in COMMANDS if not re.search(rf"\n    {name}\s", shown)] == []
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@table("command", COMMANDS)
 def test_help_of_a_command_has_an_example(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     shown = read_output(capsys, command, "--help")
     assert f"examples:\n  antiphon {command}" in shown
@@ -64,7 +65,7 @@ def test_help_groups_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
     assert titles == ["run", "look", "configure", "other", "options", "examples"]
 
 
-@pytest.mark.parametrize("words", [[], ["serve"], ["trace", "list"]])
+@table("words", [[], ["serve"], ["trace", "list"]])
 def test_the_command_help_shows_the_help_of_a_command(
     words: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -85,7 +86,7 @@ def test_without_a_command_the_commands_and_the_gateway_are_shown(
     assert f"No gateway runs at {url}. Start one: antiphon serve" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
+@table(
     ("given", "usage", "message"),
     [
         ("srve", "antiphon COMMAND", "there is no command 'srve'; did you mean 'serve'?"),
@@ -113,7 +114,7 @@ def test_an_error_shows_the_usage_of_the_command_and_what_was_meant(
     assert message in shown
 
 
-@pytest.mark.parametrize("command", DATA_COMMANDS)
+@table("command", DATA_COMMANDS)
 def test_every_command_that_prints_data_can_print_json(
     command: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from antiphon.errors import StoreError
 from antiphon.store.url import hide_password, is_shared, open_store, password_of
+from tests.support.tables import table
 from tests.support.turns import Clock, turn
 
 pytestmark = pytest.mark.anyio
@@ -37,7 +38,7 @@ def test_no_file_is_created_before_the_store_is_opened(tmp_path: Path, clock: Cl
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize(
+@table(
     "url", ["", "sqlite://", "sqlite:///", "sqlite:///:memory:", "turns.sqlite", "memory:", "x://y"]
 )
 def test_an_unsupported_url_is_refused_with_the_supported_forms(url: str, clock: Clock) -> None:

@@ -19,6 +19,7 @@ from antiphon.store.trace.rows import (
     TraceUsage,
 )
 from tests.support.commands import Screen, on_terminal
+from tests.support.tables import table
 from tests.support.traces import NOW_MS, finish, request, stream, trace_at, write_rows
 
 RAW = b"data: one\n\ndata: two\n\n"
@@ -90,7 +91,7 @@ def test_a_list_on_a_terminal_is_a_table(screen: Screen) -> None:
     assert completed[2:] == "…q_aaa111 alice gpt-5.5 completed 12.4 s".split()
 
 
-@pytest.mark.parametrize(
+@table(
     ("options", "found"),
     [
         (["--failed"], ["req_aab222"]),

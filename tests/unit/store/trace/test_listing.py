@@ -31,6 +31,7 @@ from antiphon.store.trace.rows import (
     TraceRequest,
     TraceUsage,
 )
+from tests.support.tables import table
 from tests.support.traces import (
     NOW_MS,
     finish,
@@ -66,7 +67,7 @@ def ids(path: Path, **chosen: Any) -> list[str]:
     return [row.request_id for row in rows]
 
 
-@pytest.mark.parametrize(
+@table(
     ("chosen", "expected"),
     [
         ({}, ["q3", "q2", "q1"]),
