@@ -26,11 +26,12 @@ class CallFragment(Struct, frozen=True):
 
 
 class _TrackedCall:
+    __slots__ = ("_arguments", "_pieces", "_scanned", "call_id", "position")
+
     def __init__(self, position: int) -> None:
         self.position = position
         self.call_id: str | None = None
         self._pieces: list[str] = []
-        self._length = 0  # of all pieces
         self._scanned = 0  # how many pieces `arguments` has seen
         self._arguments = JSONProgress()
 
@@ -44,18 +45,18 @@ class _TrackedCall:
     def add(self, fragment: CallFragment) -> str:
         """Take a fragment; return the new part of its arguments."""
         self.call_id = self.call_id or fragment.call_id
-        return self.write(fragment.arguments, is_json=fragment.kind == "function")
+        if fragment.kind == "function":
+            return self.write(fragment.arguments)
+        self._pieces.append(fragment.arguments)
+        return fragment.arguments
 
-    def write(self, piece: str, *, is_json: bool = True) -> str:
-        """Take a piece of the arguments; return it, unless it is all of them again."""
-        if len(piece) == self._length and is_json and self._is_repeated(piece):
+    def write(self, piece: str) -> str:
+        """Take a piece of the arguments of a function; return it, unless it is all of them again,
+        as some hosts of GLM and MiMo send them."""
+        if piece.startswith("{") and self.arguments.complete and piece == "".join(self._pieces):
             return ""
         self._pieces.append(piece)
-        self._length += len(piece)
         return piece
-
-    def _is_repeated(self, piece: str) -> bool:
-        return self.arguments.complete and piece == "".join(self._pieces)
 
     def is_followed_by_new_call(self, fragment: CallFragment) -> bool:
         """Whether a fragment with the same index, and not with this call's id, is another call."""
