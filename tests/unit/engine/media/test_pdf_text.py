@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-
 from antiphon.engine.media.pdf_text import PDFReader, make_pdf_reader
 from tests.support.pdf_files import data_url, make_pdf
-from tests.support.waiting import until
 
 ONE, TWO = data_url(make_pdf("One")), data_url(make_pdf("Two"))
 
@@ -26,16 +23,6 @@ async def test_the_least_recently_used_text_is_dropped_from_a_full_cache() -> No
     for content in (ONE, TWO, TWO, ONE):
         await read([content], "a")
     assert read.started == 3
-
-
-async def test_the_files_of_one_client_do_not_keep_another_one_waiting() -> None:
-    read = PDFReader()
-    many = [data_url(make_pdf(f"File {index}")) for index in range(8)]
-    all_of_one = asyncio.create_task(read(many, "a"))
-    await until(lambda: read.started, "the first of many files is read")
-    assert await read([ONE], "b") == {ONE: "One"}
-    assert read.started <= 6
-    assert len(await all_of_one) == 8
 
 
 async def test_a_broken_file_has_no_text() -> None:
