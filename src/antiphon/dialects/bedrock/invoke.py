@@ -139,7 +139,7 @@ def _decode_whole(data: bytes, document: Document) -> list[Delta]:
 def _with_chat_names(data: bytes, document: Document) -> bytes:
     """The same document in Chat Completions' own names, which models of Mistral and DeepSeek lack:
     `{"choices": [{"message": {"content": "Hel"}, "stop_reason": null}]}`, or a `text`."""
-    choices = document["choices"]
+    choices = document.get("choices")
     if not isinstance(choices, list) or not any(map(_has_stop_reason, choices)):
         return data
     renamed = [_rename_choice(each) if _has_stop_reason(each) else each for each in choices]

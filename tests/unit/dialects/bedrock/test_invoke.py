@@ -105,6 +105,14 @@ def test_chunks_may_have_messages_or_deltas_with_stop_reasons(name: str) -> None
     assert found == [Start(), Text("a"), Text("b"), Finish("length"), COST]
 
 
+def test_the_counts_may_come_in_a_chunk_of_their_own_without_choices() -> None:
+    found = read(
+        {"choices": [{"index": 0, "delta": {"content": "a"}, "stop_reason": "stop"}]},
+        METRICS,
+    )
+    assert found == [Start(), Text("a"), Finish("stop"), COST]
+
+
 def test_the_first_version_of_coheres_chat_is_decoded_by_its_dialect() -> None:
     call = {"name": "f", "parameters": {"x": 1}}
     found = read(
