@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Protocol, Self, TypeVar
+from typing import NamedTuple, Protocol, Self, TypeVar
 
 from antiphon.core.diagnostic import Diagnostic
 from antiphon.core.events import Created, Event, Failed, InProgress
@@ -321,6 +321,14 @@ class TimeLimit:
             self._task.cancel()
 
 
+class Retry(NamedTuple):
+    """The call after one that has failed."""
+
+    attempt: NextAttempt
+    change: Callable[[], None]
+    """Makes the requests of this run differ from the one that has failed."""
+
+
 class Attempts:
     """The calls of one run. It is inert until `acquire`, which takes the first key."""
 
@@ -447,18 +455,11 @@ class Attempts:
         """Compact the context, and continue from the compacted one; return why it was not."""
         outcome = await compact()
         self._policy.begin_round()
-        if isinstance(outcome, Diagnostic):
-            return outcome
-        await self._plan_again(outcome)
-        return None
-
-    async def _use_outcome(self, wanted: Round) -> None:
-        """Plan the first request again, with the outcome of calls at its end; raises
-        `InvalidRequest`."""
-        planner = self._encoding.planner
-        await self._plan_again(planner.continue_with(wanted.items, wanted.follow_up.steps))
-        self._policy.keep_targets(self._encoding.can_serve)
-        self._policy.begin_round()
+        failure = outcome if isinstance(outcome, Diagnostic) else None
+        if not isinstance(outcome, Diagnostic):
+            await self._plan_again(outcome)
+        await self.pause()  # not at all, but the key may be cooling down since it was taken
+        return failure
 
     async def _plan_again(self, planner: Planner) -> None:
         """Continue from another context."""
@@ -497,8 +498,8 @@ class Attempts:
         self._lease = None
         self._encoding.accepted(self.chosen.target)
 
-    async def choose_next(self, error: UpstreamError) -> None:
-        """Take the target and key of the next call; raises the error if there is none."""
+    def choose_next(self, error: UpstreamError) -> Retry:
+        """Choose the next call; raises the error if there is none."""
         fault = error.fault
         target = self.chosen.target
         current = self.current
@@ -520,8 +521,12 @@ class Attempts:
             self._encoding.give_up(target, part)
             raise error
         change = partial(self._encoding.apply_change, following.change, part, fault, target)
-        await self._compute(change)
-        self._take(following)
+        return Retry(following, change)
+
+    async def begin_retry(self, retry: Retry) -> None:
+        """Take the target and key of the next call."""
+        await self._compute(retry.change)
+        self._take(retry.attempt)
 
     async def pause(self) -> None:
         """Wait as the next call wants it. In the meantime another request may have been told to
@@ -536,7 +541,10 @@ class Attempts:
         gateway (`is_first`). Raises `InvalidRequest` if that cannot be planned with their outcome.
         """
         if is_first:
-            await self._use_outcome(wanted)
+            planner = self._encoding.planner
+            await self._plan_again(planner.continue_with(wanted.items, wanted.follow_up.steps))
+            self._policy.keep_targets(self._encoding.can_serve)
+            self._policy.begin_round()
             await self.pause()  # not at all, but the key may be cooling down since it was taken
             return
         self._trace.begin_round()

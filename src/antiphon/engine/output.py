@@ -47,7 +47,7 @@ from antiphon.errors import (
 )
 from antiphon.stages.builtin import build_pipeline
 from antiphon.stages.log import Entry
-from antiphon.stages.pipeline import Batch, Pipeline, failed, without_output
+from antiphon.stages.pipeline import Batch, Pipeline, failed, terminal, without_output
 from antiphon.store.call_states import MAX_STATE_BYTES
 from antiphon.store.quoted_text import RequestTexts, read_texts
 from antiphon.store.store import Store, Turn
@@ -487,6 +487,16 @@ class RunOutput:
     def take_unread(self) -> list[Event]:
         unread, self.unread = self.unread, []
         return unread
+
+    def end_as_failed(self, fault: ProviderFault | str, translation: Translation) -> list[Event]:
+        """End the response as failed: return the events not yet read, and `response.failed`, also
+        where its terminal event was lost. A text is a message about the request."""
+        events = self.take_unread() + translation.fail(fault)
+        if terminal(events) is None and not isinstance(fault, str):
+            message = self.log.describe(fault)
+            snapshot = translation.machine.snapshot
+            events.append(failed(snapshot, code=fault.public_code, message=message))
+        return events
 
     def count_events(self, events: list[Event]) -> None:
         """Count events that no stage has to see."""

@@ -55,7 +55,7 @@ from antiphon.engine.services import Prepared, Services, describe_fault, make_tr
 from antiphon.engine.tracing import RunTrace
 from antiphon.errors import AntiphonError, InvalidRequest, UpstreamError
 from antiphon.stages.log import Entry
-from antiphon.stages.pipeline import failed, terminal
+from antiphon.stages.pipeline import terminal
 
 _T = TypeVar("_T")
 _TimeLimit: TypeAlias = Literal["first_token", "total"]
@@ -249,15 +249,9 @@ class Run:
     async def fail(self, fault: ProviderFault | str) -> list[Event]:
         """End the response as failed, also where its terminal event was lost: return the events not
         yet read, and `response.failed`. A text is a message for the client, about its request."""
-        output = self._output
         translation = self._translation
-        events = output.take_unread() + translation.fail(fault)
-        if terminal(events) is None and not isinstance(fault, str):
-            message = output.log.describe(fault)
-            events.append(
-                failed(translation.machine.snapshot, code=fault.public_code, message=message)
-            )
-        return await output.pass_on_or_fail(events, translation)
+        events = self._output.end_as_failed(fault, translation)
+        return await self._output.pass_on_or_fail(events, translation)
 
     # A whole response
 
@@ -319,7 +313,9 @@ class Run:
                     await self._within(timeouts.first_token_s, "first_token", read_round)
             except UpstreamError as error:
                 log.attempt_failed(attempts.make_report(began), error.fault, self._translation)
-                await attempts.choose_next(error)
+                retry = attempts.choose_next(error)
+                self._restart(attempts.plan)  # nothing of this attempt may leave from now on
+                await attempts.begin_retry(retry)
                 self._restart(attempts.plan)
                 await self._within(None, "total", attempts.pause)
             else:
@@ -396,9 +392,12 @@ class Run:
                 raise self._output.log.request_refused(error) from error
             return translation.fail(error.message)
         except UpstreamError as error:  # no attempt could avoid it
+            if self._output.unread:  # a bug, after the first output of the round
+                return self._output.end_as_failed(error.fault, translation)
             return translation.give_up_round(error.fault)
         except Exception as error:  # a bug is no reason to leave a client without an end
-            return translation.fail(self._output.log.report_bug(error, translation))
+            fault = self._output.log.report_bug(error, translation)
+            return self._output.end_as_failed(fault, translation)
         return self._output.take_unread()
 
 

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from antiphon.config import AttemptConfig, StoreConfig, TimeoutConfig
@@ -206,7 +207,7 @@ async def test_the_next_call_has_the_next_number_and_no_request_yet(tmp_path: Pa
             attempts.acquire(held)
             await attempts.encode()
             busy = TARGET.provider.dialect.classify(503, {}, b"{}")
-            await attempts.choose_next(UpstreamError(busy))
+            await attempts.begin_retry(attempts.choose_next(UpstreamError(busy)))
             assert attempts.current is None
             assert attempts.make_report(0.0).number == 2
             assert keys_in_use(services) == 1
@@ -235,8 +236,31 @@ async def test_what_comes_before_the_first_request_takes_no_time_from_its_attemp
                 now[0] += AttemptConfig().max_s + 1
                 await step(attempts)
                 await attempts.encode()
-                await attempts.choose_next(busy)
-                assert attempts.chosen.number == 2
+                assert attempts.choose_next(busy).attempt.number == 2
+
+
+async def test_a_key_that_was_told_to_rest_during_the_compaction_is_left_alone(
+    tmp_path: Path,
+) -> None:
+    async def compact() -> Diagnostic:
+        keyring.cool_down("sk-one", 60)
+        return degraded(Code.CONTEXT_NOT_COMPACTED, "context_management", "")
+
+    config = settings(tmp_path, "http://127.0.0.1:9")
+    provider = msgspec.structs.replace(config.providers["up"], api_keys=["sk-one", "sk-two"])
+    config = replaced(config, providers={"up": provider})
+    async with open_engine(config, {}, lambda entry: None) as engine:
+        services = engine.services
+        request = parse_body(b'{"model": "up/m", "input": "Hello", "stream": true}')
+        prepared = await engine.prepare(request, Caller("local", "req_1"))
+        keyring = services.health.of(prepared.targets[0].provider).keyring
+        attempts = Attempts(services, prepared, make_trace(services, prepared))
+        with closing(Releases()) as held:
+            attempts.acquire(held)
+            assert attempts.chosen.key == "sk-one"
+            assert await attempts.compact_context(compact) is not None
+            assert attempts.chosen.key == "sk-two"
+            assert keyring.active == {"sk-one": 0, "sk-two": 1}
 
 
 async def test_a_stop_is_the_end_of_all_calls(tmp_path: Path) -> None:
@@ -249,6 +273,6 @@ async def test_a_stop_is_the_end_of_all_calls(tmp_path: Path) -> None:
                 await asyncio.Event().wait()
             busy = UpstreamError(TARGET.provider.dialect.classify(503, {}, b"{}"))
             with pytest.raises(UpstreamError) as caught:
-                await attempts.choose_next(busy)
+                attempts.choose_next(busy)
             assert caught.value is busy
             assert attempts.stopped == shutdown_fault()

@@ -6,6 +6,7 @@ function, from the creation of the run to its end, until a run goes through with
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
@@ -20,7 +21,7 @@ import pytest
 import antiphon
 from antiphon.config import AttemptConfig, StoreConfig
 from antiphon.core.diagnostic import Diagnostic
-from antiphon.core.events import Created, Event, Failed, InProgress
+from antiphon.core.events import Completed, Created, Event, Failed, InProgress
 from antiphon.core.faults.fault import internal_fault, shutdown_fault
 from antiphon.core.plan.plan import Outbound
 from antiphon.core.request import Request
@@ -41,12 +42,19 @@ from antiphon.store.trace import reader
 from tests.support.gateways import replaced, settings
 from tests.support.machines import counting_ids
 from tests.support.request_body import parse_body
-from tests.support.upstream import Upstream, send_json, upstream
+from tests.support.upstream import (
+    DONE,
+    Connection,
+    ReceivedRequest,
+    Upstream,
+    send_json,
+    upstream,
+)
 
 T = TypeVar("T")
 SOURCE = str(Path(antiphon.__file__).parent)
 CALLER = Caller("somebody", "req_1")
-# What the issue names; each must be among the calls at which a fault is injected.
+# Each of these must be among the calls at which a fault is injected.
 STEPS = {
     "plan": "core/plan/planner.py:plan",
     "encode": "dialects/chat/encode.py:encode",
@@ -107,6 +115,39 @@ class CountedUpstream(EchoUpstream):
         return CountedAnswer(await super().open(provider, outbound, key), self)
 
 
+def _chunk(delta: Mapping[str, str], finish_reason: str | None = None) -> bytes:
+    choice = {"index": 0, "delta": delta, "finish_reason": finish_reason}
+    return b"data: " + msgspec.json.encode({"id": "c", "choices": [choice]}) + b"\n\n"
+
+
+class Thoughts:
+    """A response of reasoning alone."""
+
+    status = 200
+
+    def __init__(self) -> None:
+        self.headers: Mapping[str, str] = {"content-type": "text/event-stream"}
+        self._chunks = [_chunk({"reasoning_content": "hm"}), _chunk({}, "stop") + DONE]
+
+    async def next(self) -> bytes:
+        return self._chunks.pop(0) if self._chunks else b""
+
+    async def read(self) -> bytes:
+        return b"".join(self._chunks)
+
+    def close(self) -> None:
+        self._chunks.clear()
+
+
+class ThinkingUpstream(CountedUpstream):
+    """Its model only reasons, and answers when it is reminded to: in a second round."""
+
+    async def open(self, provider: Provider, outbound: Outbound, key: str) -> UpstreamResponse:
+        if b"Please answer now" in outbound.body:
+            return await super().open(provider, outbound, key)
+        return CountedAnswer(Thoughts(), self)
+
+
 class Bench:
     """An engine whose only provider has a half-open circuit, and what its runs left behind."""
 
@@ -140,14 +181,16 @@ class Bench:
 
 
 @asynccontextmanager
-async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
+async def bench(
+    tmp_path: Path, make: Callable[[], CountedUpstream] = CountedUpstream
+) -> AsyncIterator[Bench]:
     attempts = AttemptConfig(max_attempts=1, breaker_threshold=1, breaker_rest_s=0.0)
     store = StoreConfig(url="memory://")
     config = replaced(settings(tmp_path), attempts=attempts, store=store)
     # Random ids are drawn in batches: a run that draws one would have another number of calls.
     runtime = Runtime(new_id=counting_ids())
     async with open_engine(config, {}, lambda entry: None, runtime) as engine:
-        upstream = CountedUpstream()
+        upstream = make()
         engine.services = dataclasses.replace(engine.services, in_process=upstream)
         engine.services.accounting.queue_observers.clear()  # usage is written in the background
         yield Bench(engine, upstream, runtime)
@@ -204,16 +247,17 @@ async def drive(
     return events
 
 
+@pytest.mark.parametrize("make", [CountedUpstream, ThinkingUpstream], ids=["one", "two rounds"])
 @pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
 async def test_an_exception_at_any_call_leaves_nothing_acquired(
-    tmp_path: Path, *, stream: bool
+    tmp_path: Path, make: Callable[[], CountedUpstream], *, stream: bool
 ) -> None:
     body = {"model": "echo/echo", "input": "Hello there", "stream": stream}
     request = parse_body(msgspec.json.encode(body))
     places: list[str] = []
     may_stay_open: set[str] = set()
     unguarded: list[str] = []
-    async with bench(tmp_path) as subject:
+    async with bench(tmp_path, make) as subject:
         await drive(subject.engine, request)  # imports and caches are made now
         while True:
             subject.open_circuit()
@@ -422,6 +466,80 @@ async def test_no_attempt_and_no_pause_begins_after_a_run_was_stopped_while_it_w
     assert caught.value.fault.code == shutdown_fault().code
     assert len(provider.requests) == 1
     assert pauses == []
+
+
+class CallingWorker(WorkerThread):
+    """Calls a function while it computes for the run whose first attempt has failed."""
+
+    def __init__(self, provider: Upstream) -> None:
+        super().__init__()
+        self._provider = provider
+        self._call: Callable[[], object] | None = None
+
+    def expect(self, call: Callable[[], object]) -> None:
+        self._call = call
+
+    async def run(self, function: Callable[[], T]) -> T:
+        if self._provider.requests and self._call is not None:
+            call, self._call = self._call, None
+            call()
+        return await super().run(function)
+
+
+@asynccontextmanager
+async def large_run(tmp_path: Path) -> AsyncIterator[tuple[Run, CallingWorker]]:
+    """The run of a large request. The first attempt fails within the stream, the next one not."""
+
+    async def fail_once(request: ReceivedRequest, connection: Connection) -> None:
+        await connection.head()
+        if len(provider.requests) == 1:
+            error = {"message": "busy", "code": 503, "type": "overloaded_error"}
+            await connection.send(b"data: " + msgspec.json.encode({"error": error}) + b"\n\n")
+        else:
+            await connection.send(_chunk({"content": "Hi"}) + _chunk({}, "stop") + DONE)
+        await connection.end()
+
+    async def sleep(seconds: float) -> None: ...
+
+    async with upstream(fail_once) as provider:
+        config = replaced(settings(tmp_path, provider.url), attempts=AttemptConfig(max_attempts=3))
+        async with open_engine(config, {}, lambda entry: None, Runtime(sleep=sleep)) as engine:
+            worker = CallingWorker(provider)
+            services = dataclasses.replace(engine.services, worker=worker)
+            request = parse_body(b'{"model": "up/m", "input": "Hello", "stream": true}')
+            request = msgspec.structs.replace(request, is_large=True)
+            prepared = await engine.prepare(request, CALLER)
+            async with Run(services, prepared) as run:
+                yield run, worker
+            worker.close()
+
+
+async def test_a_stream_that_begins_while_the_next_attempt_is_chosen_has_one_end(
+    tmp_path: Path,
+) -> None:
+    events: list[Event] = []
+    async with large_run(tmp_path) as (run, worker):
+        worker.expect(lambda: events.extend(run.start()))
+        await run.open()
+        assert [type(event) for event in events] == [Created, InProgress]
+        while batch := await run.next_events():
+            events += batch
+    assert [type(event) for event in events if terminal([event])] == [Completed]
+    assert sum(isinstance(event, Created) for event in events) == 1
+
+
+async def test_a_run_that_is_cancelled_while_the_next_attempt_is_chosen_ends_as_cancelled(
+    tmp_path: Path,
+) -> None:
+    async with large_run(tmp_path) as (run, worker):
+        opening = asyncio.ensure_future(run.open())
+        worker.expect(opening.cancel)
+        await asyncio.wait([opening])
+        events = await run.cancel()
+    assert opening.cancelled()
+    ending = terminal(events)
+    assert ending is not None
+    assert ending.response.status == "cancelled"
 
 
 @pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
