@@ -212,12 +212,13 @@ class LaterRuns:
             self._timer = loop.call_later(self._later_s, self._begin_all)
 
     async def begin_now(self, response_id: str) -> None:
-        """Write a run, if it is one of these, without further delay."""
+        """Write a run, if it is one of these, without further delay. It is written even if the
+        caller is cancelled: its end waits for the same write."""
         if response_id in self._waiting:
             self._start_writing(response_id)
         if (writing := self._writing.get(response_id)) is not None:
             with suppress(StoreError):
-                await writing
+                await asyncio.shield(writing)
 
     async def end(self, response_id: str) -> bool | None:
         """Return whether a run was written when it began, None if that is not known; it is no

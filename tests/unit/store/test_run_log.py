@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from antiphon.errors import LeaseLost, StoreError
-from antiphon.store.run_log import LoggedBatch, check_order, check_token, with_status
+from antiphon.store.run_log import (
+    FIRST_TOKEN,
+    LaterRuns,
+    LoggedBatch,
+    RunStart,
+    check_order,
+    check_token,
+    with_status,
+)
+from antiphon.store.turn import Turn
 from tests.support.turns import turn
 
 
@@ -41,3 +52,23 @@ def test_the_status_of_a_turn_is_also_that_of_its_response() -> None:
         "in_progress",
         {"id": "r", "status": "in_progress"},
     )
+
+
+async def test_whoever_leaves_while_a_run_is_written_does_not_stop_the_write() -> None:
+    is_written = asyncio.Event()
+
+    async def begin(turn: Turn, start: RunStart) -> int:
+        await is_written.wait()
+        return FIRST_TOKEN
+
+    runs = LaterRuns(begin)
+    runs.add(turn("r"), RunStart(holder="p"))
+    deleting = asyncio.create_task(runs.begin_now("r"))
+    await asyncio.sleep(0)
+    ending = asyncio.create_task(runs.end("r"))
+    await asyncio.sleep(0)
+    deleting.cancel()
+    await asyncio.wait((deleting,))
+    is_written.set()
+    assert await ending is True
+    await runs.close()

@@ -62,7 +62,8 @@ class MediaSupport(Struct, frozen=True, kw_only=True):
     image_links: str = ".*"
     """A regular expression of the image URLs that the provider fetches."""
     file_links: frozenset[str] = frozenset()
-    """Media types of files that the provider fetches by their URL. Empty: all of `types`."""
+    """Media types of files that the provider fetches by their URL alone. Empty: all of `types`, but
+    the request names the type, so that it has to be shown by the URL or the name."""
     file_ids: str = ".*"
     """A regular expression of the file ids that the provider can resolve."""
 
@@ -73,12 +74,12 @@ class MediaSupport(Struct, frozen=True, kw_only=True):
         return re.fullmatch(self.file_ids, file_id, re.DOTALL) is not None
 
     def accepts_file_url(self, url: str, name: str, declared: str = "") -> bool:
-        """Whether a file's declared type, its URL or its name shows a supported type: the file
-        itself is not fetched."""
-        if not self.types:
-            return True
-        media_type = declared or guess_media_type(url) or guess_media_type(name)
-        return self._lists(media_type) and (not self.file_links or media_type in self.file_links)
+        """Whether a file's URL or name shows a supported type, or a declared type is enough: the
+        file itself is not fetched."""
+        shown = guess_media_type(url) or guess_media_type(name)
+        if self.file_links:
+            return (declared or shown) in self.file_links
+        return not self.types or self._lists(shown)
 
     def read(self, data: str, kind: Kind, name: str = "") -> str | RejectedMedia:
         """Read content into a `data:` URL of a supported type; `data` is one, or bare base64."""

@@ -36,7 +36,8 @@ _read_settings = attrgetter(
 _encode = msgspec.json.Encoder().encode
 _DEFAULTS = _read_settings(Request(raw={}, model=""))
 """The settings of many requests. None of them is a number or a boolean that could be equal to one
-of another type, but for the number of unknown fields, which is always an integer."""
+of another type, but for the number of unknown fields, which is always an integer, and for
+`shows_searches`, which is always a boolean."""
 _ENCODED_DEFAULTS = _encode(_DEFAULTS)
 
 

@@ -118,16 +118,14 @@ _ENUM_SHAPED = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
 def name_incomplete(reason: str) -> str:
     """Name the finish reason of a response that its provider itself calls incomplete: a reason that
     is not known here is no failure."""
-    return reason if reason in FINISH_REASONS else f"{_INCOMPLETE}{reason}"
+    return f"{_INCOMPLETE}{reason}" if _find_outcome(reason) is None else reason
 
 
 def map_finish_reason(reason: str | None) -> Outcome:
     """Map a provider's finish reason to the outcome of the response."""
     if not reason:
         return _NO_REASON
-    # Gemini's Chat endpoint adds its own reason: `function_call_filter: MALFORMED_FUNCTION_CALL`.
-    names = (reason, reason.lower().replace("-", "_"), reason.lower().partition(":")[0])
-    known = next((FINISH_REASONS[name] for name in names if name in FINISH_REASONS), None)
+    known = _find_outcome(reason)
     if known is not None:
         return known
     if reason.startswith(_INCOMPLETE):
@@ -139,3 +137,10 @@ def map_finish_reason(reason: str | None) -> Outcome:
     fault = protocol_fault(f"finish reason: {reason}", UNEXPECTED_FINISH)
     fault = structs.replace(fault, upstream=UpstreamDetails(code=shown))
     return Outcome("failed", error_code="server_error", fault=fault, whole=True)
+
+
+def _find_outcome(reason: str) -> Outcome | None:
+    """Find the outcome of a reason in any spelling; None if it is not known."""
+    # Gemini's Chat endpoint adds its own reason: `function_call_filter: MALFORMED_FUNCTION_CALL`.
+    names = (reason, reason.lower().replace("-", "_"), reason.lower().partition(":")[0])
+    return next((FINISH_REASONS[name] for name in names if name in FINISH_REASONS), None)

@@ -128,9 +128,12 @@ def test_a_provider_may_fetch_fewer_types_than_it_accepts() -> None:
     assert not fetches.accepts_file_url("https://a.test/a.txt", "")
 
 
-def test_a_declared_type_counts_more_than_an_extension() -> None:
-    assert TAKES.accepts_file_url("https://a.test/a", "", "application/pdf")
-    assert not TAKES.accepts_file_url("https://a.test/a.pdf", "", "application/zip")
+def test_a_declared_type_is_enough_only_where_the_request_does_not_name_one() -> None:
+    fetches = structs.replace(TAKES, file_links=frozenset({"application/pdf"}))
+    assert fetches.accepts_file_url("https://a.test/a", "", "application/pdf")
+    assert not fetches.accepts_file_url("https://a.test/a.pdf", "", "application/zip")
+    for address in ("https://a.test/a", "https://a.test/a.zip"):
+        assert not TAKES.accepts_file_url(address, "", "application/pdf")
 
 
 def test_image_urls_and_file_ids_have_to_match_the_providers_patterns() -> None:

@@ -93,6 +93,9 @@ def test_a_call_that_the_provider_could_not_parse_is_reported_as_such() -> None:
     [
         ("max_output_tokens", "max_output_tokens"),
         ("server_timeout", "server_timeout"),
+        ("CONTENT_FILTER", "content_filter"),
+        ("content-filter", "content_filter"),
+        ("MAX_TOKENS", "max_output_tokens"),
         ("a sentence", "max_output_tokens"),
         ("x" * 65, "max_output_tokens"),
     ],
