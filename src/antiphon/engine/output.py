@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import msgspec
 
 from antiphon.core.diagnostic import Code, Diagnostic, ignored
-from antiphon.core.events import Completed, Event, Failed, Incomplete
+from antiphon.core.events import Completed, Created, Event, Failed, Incomplete, InProgress
 from antiphon.core.faults.fault import ProviderFault, internal_fault
 from antiphon.core.faults.kinds import FaultKind
 from antiphon.core.history.call_state import CallState, collect_states, pack
@@ -389,6 +389,7 @@ def _report_lost(count: int, reason: str) -> Diagnostic:
 # Events
 
 _NO_STAGES = Pipeline(())  # before a run is entered
+_BEGINNING = frozenset({Created, InProgress})
 
 
 class RunOutput:
@@ -487,6 +488,13 @@ class RunOutput:
     def take_unread(self) -> list[Event]:
         unread, self.unread = self.unread, []
         return unread
+
+    def take_beginning(self) -> list[Event]:
+        """Take the events that begin the response. The others are of an attempt that has just
+        failed: the next one begins without them."""
+        unread = self.take_unread()
+        self.unread = [event for event in unread if type(event) not in _BEGINNING]
+        return [event for event in unread if type(event) in _BEGINNING]
 
     def count_events(self, events: list[Event]) -> None:
         """Count events that no stage has to see."""

@@ -221,7 +221,7 @@ class Run:
         """Begin before the provider's first output: the client must not wait longer."""
         output = self._output
         output.unread.extend(self._translation.start())
-        return output.feed(output.take_unread(), self._translation)
+        return output.feed(output.take_beginning(), self._translation)
 
     async def next_events(self) -> list[Event]:
         """Wait for the next batch of events; an empty one follows the terminal event."""

@@ -20,7 +20,7 @@ import pytest
 import antiphon
 from antiphon.config import AttemptConfig, StoreConfig
 from antiphon.core.diagnostic import Diagnostic
-from antiphon.core.events import Created, Event, Failed, InProgress
+from antiphon.core.events import Completed, Created, Event, Failed, InProgress
 from antiphon.core.faults.fault import internal_fault, shutdown_fault
 from antiphon.core.plan.plan import Outbound
 from antiphon.core.request import Request
@@ -41,7 +41,17 @@ from antiphon.store.trace import reader
 from tests.support.gateways import replaced, settings
 from tests.support.machines import counting_ids
 from tests.support.request_body import parse_body
-from tests.support.upstream import Upstream, send_json, upstream
+from tests.support.upstream import (
+    HELLO,
+    HELLO_WORLD,
+    Connection,
+    ReceivedRequest,
+    Upstream,
+    frame,
+    send_frames,
+    send_json,
+    upstream,
+)
 
 T = TypeVar("T")
 SOURCE = str(Path(antiphon.__file__).parent)
@@ -422,6 +432,53 @@ async def test_no_attempt_and_no_pause_begins_after_a_run_was_stopped_while_it_w
     assert caught.value.fault.code == shutdown_fault().code
     assert len(provider.requests) == 1
     assert pauses == []
+
+
+class BeginningWorker(WorkerThread):
+    """Begins a response early while the attempt after one that has failed is planned."""
+
+    def __init__(self, provider: Upstream) -> None:
+        super().__init__()
+        self._provider = provider
+        self.subject: Run | None = None
+        self.began: list[Event] = []
+
+    async def run(self, function: Callable[[], T]) -> T:
+        if self._provider.requests and self.subject is not None:
+            self.began = self.subject.start()
+            self.subject = None
+        return await super().run(function)
+
+
+async def test_a_response_that_begins_between_two_attempts_has_nothing_of_the_first(
+    tmp_path: Path,
+) -> None:
+    async def fail_first(request: ReceivedRequest, connection: Connection) -> None:
+        failure = frame({"error": {"message": "Busy", "type": "server_error"}})
+        frames = HELLO_WORLD if len(provider.requests) > 1 else (HELLO[0] + failure,)
+        await send_frames(frames)(request, connection)
+
+    async def sleep(seconds: float) -> None:
+        return
+
+    body = b'{"model": "up/m", "input": "Hello there", "stream": true}'
+    request = msgspec.structs.replace(parse_body(body), is_large=True)
+    async with upstream(fail_first) as provider:
+        config = replaced(settings(tmp_path, provider.url), attempts=AttemptConfig())
+        async with open_engine(config, {}, lambda entry: None, Runtime(sleep=sleep)) as engine:
+            worker = BeginningWorker(provider)
+            services = dataclasses.replace(engine.services, worker=worker)
+            async with Run(services, await engine.prepare(request, CALLER)) as run:
+                worker.subject = run
+                await run.open()
+                events = [*worker.began]
+                while batch := await run.next_events():
+                    events += batch
+            worker.close()
+    assert len(provider.requests) == 2
+    assert [type(event) for event in events[:2]] == [Created, InProgress]
+    assert [event for event in events[2:] if isinstance(event, Created | InProgress)] == []
+    assert [type(event) for event in events if terminal([event])] == [Completed]
 
 
 @pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
