@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from operator import attrgetter
 
 from antiphon.core.response import ResponseUsage
@@ -107,11 +108,12 @@ class UsageRecorder:
             rows, self._pending = self._pending, {}
             try:
                 await self._table.add(rows)
-                await self._delete_old_rows(max(key.hour for key in rows))
             except StoreError as error:
                 self._keep(rows)
                 reason = f"{error.message}; usage is written when the store works again"
                 self._emit(Entry("usage.not_written", "warning", {"reason": reason}))
+            else:
+                await self._delete_old_rows(max(key.hour for key in rows))
 
     def _add(self, ended: Sequence[RunReport]) -> None:
         """Add up requests that have ended, to be written with the next flush."""
@@ -132,8 +134,9 @@ class UsageRecorder:
 
     async def _delete_old_rows(self, hour: int) -> None:
         if hour != self._cleaned_hour:
-            self._cleaned_hour = hour
-            await self._table.delete_before(hour - KEEP_HOURS)
+            with suppress(StoreError):  # the next flush tries again
+                await self._table.delete_before(hour - KEEP_HOURS)
+                self._cleaned_hour = hour
 
 
 def count_requests(
