@@ -49,7 +49,7 @@ NOT_OURS: dict[str, str] = {
     "dialects/gemini/decode.py: _read_chunk: candidate": "the provider's own text, for the log",
     "engine/http1/parser.py: feed: error": "the words of the HTTP parser",
     "engine/output.py: _break_off: message": DESCRIBED,
-    "engine/run.py: fail: message": DESCRIBED,
+    "engine/output.py: end_as_failed: message": DESCRIBED,
     "engine/upstream.py: next: error": "a reason of engine/http1: see that section",
     "engine/upstream.py: open: error": "a reason of engine/http1: see that section",
     "providers/registry.py: _find_spec: installed_plugins().problems.get(kind, unknown)": "see"

@@ -52,11 +52,16 @@ class ASGIApplication:
             response = await application.handle(_read_request(scope, receive))
         except ConnectionError:
             return  # the client is gone
-        await _start(response, send)
-        if isinstance(response.body, bytes):
-            await send({"type": "http.response.body", "body": response.body})
-        else:
-            await _stream(response.body, receive, send)
+        body = response.body
+        if isinstance(body, bytes):
+            await _start(response, send)
+            await send({"type": "http.response.body", "body": body})
+            return
+        try:
+            await _start(response, send)
+            await _stream(body, receive, send)
+        finally:
+            await body.close()
 
 
 def _read_handshake(scope: Message, receive: Receive) -> HTTPRequest:
@@ -99,7 +104,6 @@ async def _stream(body: StreamingBody, receive: Receive, send: Send) -> None:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await body.close()
 
 
 async def _wait_for_disconnect(receive: Receive) -> None:

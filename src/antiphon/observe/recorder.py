@@ -107,11 +107,12 @@ class UsageRecorder:
             rows, self._pending = self._pending, {}
             try:
                 await self._table.add(rows)
-                await self._delete_old_rows(max(key.hour for key in rows))
             except StoreError as error:
                 self._keep(rows)
                 reason = f"{error.message}; usage is written when the store works again"
                 self._emit(Entry("usage.not_written", "warning", {"reason": reason}))
+            else:
+                await self._delete_old_rows(max(key.hour for key in rows))
 
     def _add(self, ended: Sequence[RunReport]) -> None:
         """Add up requests that have ended, to be written with the next flush."""
@@ -131,9 +132,14 @@ class UsageRecorder:
             merge_counts(self._pending, [(key, rows[key])])
 
     async def _delete_old_rows(self, hour: int) -> None:
-        if hour != self._cleaned_hour:
-            self._cleaned_hour = hour
+        if hour == self._cleaned_hour:
+            return
+        try:
             await self._table.delete_before(hour - KEEP_HOURS)
+            self._cleaned_hour = hour
+        except StoreError as error:
+            reason = f"{error.message}; old usage is deleted when the store works again"
+            self._emit(Entry("usage.not_deleted", "warning", {"reason": reason}))
 
 
 def count_requests(

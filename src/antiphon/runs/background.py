@@ -180,7 +180,7 @@ class BackgroundRuns:
                 accepted = waiting or await prepare_queued(self._engine, claimed)
                 self._start(accepted, claimed.token, await self._load_log(claimed, waiting))
                 return
-            except AntiphonError as error:
+            except Exception as error:  # also a bug, or a request that another version has stored
                 self._report("background.start_failed", error, response_id=claimed.turn.id)
                 if isinstance(error, InvalidRequest):  # others are for the operator
                     reason = error.message
@@ -266,8 +266,9 @@ class BackgroundRuns:
         self._tasks[task] = None
         task.add_done_callback(self._tasks.pop)
 
-    def _report(self, event: str, error: AntiphonError, **facts: str) -> None:
-        self._engine.services.emit(Entry(event, "error", {"reason": error.message, **facts}))
+    def _report(self, event: str, error: Exception, **facts: str) -> None:
+        reason = error.message if isinstance(error, AntiphonError) else type(error).__name__
+        self._engine.services.emit(Entry(event, "error", {"reason": reason, **facts}))
 
 
 def _forget_failure(task: asyncio.Task[None]) -> None:

@@ -64,11 +64,20 @@ class AbandonedRuns:
     ) -> Document:
         """End a run as cancelled, or as failed for a reason; return the response. Raises
         `StoreError`: the next recovery tries again."""
-        return await self._end(_Ending(run, is_cancelled, reason))
+        ending = _Ending(run, is_cancelled, reason)
+        self._keep(ending)
+        return await self._end(ending)
+
+    def _keep(self, ending: _Ending) -> None:
+        """Keep an end until it is stored; of a run that was claimed twice, that of the later claim:
+        the store refuses the other."""
+        run = ending.run
+        known = self._pending.get(run.turn.id)
+        if known is None or known.run.token <= run.token:
+            self._pending[run.turn.id] = ending
 
     async def _end(self, ending: _Ending) -> Document:
         response_id = ending.run.turn.id
-        self._pending[response_id] = ending
         response = await _end_run(self._runs, ending)
         if self._pending.get(response_id) is ending:  # else it was claimed again in the meantime
             del self._pending[response_id]
@@ -80,7 +89,7 @@ class AbandonedRuns:
         count = 0
         while claimed := await self._runs.claim_expired(self._lease.holder, _PAGE):
             for run in claimed:
-                self._pending[run.turn.id] = _Ending(run, run.is_cancel_requested)
+                self._keep(_Ending(run, run.is_cancel_requested))
             await self._end_pending()
             count += len(claimed)
         return count

@@ -6,6 +6,7 @@ import asyncio
 import gzip
 import json
 from collections.abc import MutableMapping
+from contextlib import suppress
 from typing import Any
 
 from starlette.applications import Starlette
@@ -13,7 +14,7 @@ from starlette.routing import Mount
 from starlette.testclient import TestClient
 
 import antiphon
-from antiphon.config import Config, ServerConfig
+from antiphon.config import ClientLimitConfig, Config, LimitConfig, ServerConfig
 
 KEYS = Config(server=ServerConfig(api_keys={"alice": "alice-secret"}))
 HEADERS = {"authorization": "Bearer alice-secret"}
@@ -97,6 +98,27 @@ async def test_a_client_that_disconnects_before_its_body_is_complete_gets_no_ans
 
     await antiphon.asgi_app(KEYS)(scope, receive, send)
     assert sent == []
+
+
+async def test_a_client_that_is_gone_before_the_head_of_its_stream_ends_the_response() -> None:
+    limits = LimitConfig(clients={"alice": ClientLimitConfig(max_streams=1)})
+    application = antiphon.asgi_app(Config(server=KEYS.server, limits=limits))
+    body = json.dumps({"model": "echo/echo", "input": "one two", "stream": True}).encode()
+    headers = [(b"content-type", b"application/json"), (b"authorization", b"Bearer alice-secret")]
+    scope = {"type": "http", "method": "POST", "path": "/v1/responses", "headers": headers}
+    statuses: list[int] = []
+
+    async def receive() -> MutableMapping[str, Any]:
+        return {"type": "http.request", "body": body}
+
+    async def send(message: MutableMapping[str, Any]) -> None:
+        statuses.append(message["status"])
+        raise ConnectionResetError
+
+    for _ in range(2):
+        with suppress(ConnectionResetError):
+            await application(scope, receive, send)
+    assert statuses == [200, 200]
 
 
 def test_a_compressed_body_is_decompressed() -> None:

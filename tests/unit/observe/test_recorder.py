@@ -54,6 +54,15 @@ class Broken(UsageRows):
         await super().add(rows)
 
 
+class Undeletable(UsageRows):
+    is_broken = True
+
+    async def delete_before(self, hour: int) -> None:
+        if self.is_broken:
+            raise StoreError("turns.db: the database is locked")
+        await super().delete_before(hour)
+
+
 class Stuck(UsageRows):
     async def add(self, rows: Mapping[UsageKey, Counts]) -> None:
         await asyncio.Event().wait()
@@ -193,3 +202,18 @@ async def test_rows_older_than_a_year_are_deleted() -> None:
     accounting.record(ended())
     await recorder.flush()
     assert [key.hour for key in await table.read(0, 30_000)] == [20_000]
+
+
+async def test_rows_that_were_written_are_not_written_again_if_old_ones_cannot_be_deleted() -> None:
+    table, accounting, log = Undeletable(), Accounting(), list[Entry]()
+    recorder = UsageRecorder(table, accounting, log.append)
+    recorder.start()
+    accounting.record(ended(received_at_ms=(20_000 - KEEP_HOURS - 1) * HOUR_MS))
+    accounting.record(ended())
+    await recorder.flush()
+    table.is_broken = False
+    accounting.record(ended())
+    await recorder.flush()
+    [counts] = (await table.read(0, 30_000)).values()
+    assert named(counts)["requests"] == 2
+    assert [entry.event for entry in log] == ["usage.not_deleted"]

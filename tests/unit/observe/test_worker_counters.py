@@ -6,10 +6,12 @@ import asyncio
 import selectors
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 from antiphon.config import ClientLimitConfig
 from antiphon.engine.accounting import DOLLAR
 from antiphon.observe.counters import MemoryLimitCounters, list_periods
+from antiphon.observe.limits import ClientLimiter
 from antiphon.observe.worker_counters import WorkerLimitCounters
 from antiphon.server.workers.limit_server import LimitServer
 from tests.support.waiting import until_async
@@ -118,6 +120,30 @@ async def test_a_request_that_is_given_up_while_it_waits_does_not_count() -> Non
         given_up.cancel()
         assert (await refused).refused_by == "max_streams"
         assert await refusal(worker, "r3") is None
+        await worker.close()
+
+
+class HastyCounters(WorkerLimitCounters):
+    """Counters of a worker whose request is given up just when its reply has come."""
+
+    request: asyncio.Future[Any] | None = None
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self.request is not None:
+            self.request.cancel()
+            self.request = None
+
+
+async def test_a_request_that_is_given_up_when_its_reply_has_come_does_not_count() -> None:
+    async with running_parent() as parent:
+        worker = HastyCounters(parent.server.connect(), memory())
+        await worker.open()
+        limiter = ClientLimiter({"me": STREAM}, worker, lambda: NOON, lambda entry: None)
+        given_up = worker.request = asyncio.ensure_future(limiter.admit("me", "r1"))
+        await asyncio.wait([given_up])
+        assert given_up.cancelled()
+        assert await refusal(worker, "r2") is None
         await worker.close()
 
 

@@ -6,8 +6,9 @@ import asyncio
 import dataclasses
 import json
 import re
+import sqlite3
 from collections.abc import Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -113,6 +114,30 @@ async def test_a_queued_response_that_cannot_be_generated_any_more_has_the_reaso
     assert found["error"] == {"code": "server_error", "message": message}
     [failed] = [entry for entry in second.log if entry.event == "background.start_failed"]
     assert failed.facts == {"reason": message, "response_id": queued}
+
+
+async def test_a_queued_request_that_cannot_be_read_is_ended_and_delays_no_other(
+    tmp_path: Path,
+) -> None:
+    """Another version may have stored it."""
+    config = config_in(tmp_path)
+    async with open_application(config) as first:
+        use_upstream(first.engine, GatedUpstream())
+        await submit(first)
+        unreadable, readable = [await submit(first) for _ in range(2)]
+    with closing(sqlite3.connect(tmp_path / "turns.db")) as database, database:
+        which = "turn = (SELECT seq FROM turn WHERE id = ?)"
+        database.execute(f"UPDATE run SET request = x'7b7d' WHERE {which}", (unreadable,))
+    async with open_application(config) as second:
+        await second.application.process.start()
+
+        async def is_completed() -> bool:
+            return await status_of(second, readable) == "completed"
+
+        await until_async(is_completed, "the other one is generated")
+        assert await status_of(second, unreadable) == "failed"
+    [failed] = [entry for entry in second.log if entry.event == "background.start_failed"]
+    assert failed.facts == {"reason": "ValidationError", "response_id": unreadable}
 
 
 @pytest.mark.parametrize(

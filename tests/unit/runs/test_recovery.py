@@ -225,6 +225,43 @@ async def test_a_run_that_is_claimed_again_while_it_is_ended_has_its_end(
     assert found.status == "cancelled"
 
 
+class LeasedLaterRuns(AwayRuns):
+    """Runs of a store whose lease is renewed only once an older claim was ended."""
+
+    def __init__(self, runs: RunStore) -> None:
+        super().__init__(runs)
+        self.is_away = False
+        self.leasing = asyncio.Event()
+        self.is_ended = asyncio.Event()
+
+    async def renew(self, holder: str, lease_s: float) -> RenewedRuns:
+        self.leasing.set()
+        await self.is_ended.wait()
+        return await self._runs.renew(holder, lease_s)
+
+
+async def test_an_end_by_an_older_claim_does_not_take_the_place_of_a_later_claim(
+    open_memory: OpenMemory,
+) -> None:
+    """The client leaves after a stop of the disk, when recovery has claimed the run again."""
+    clock = Clock()
+    store = await open_memory(now=clock)
+    await begin(store, "resp_1")
+    clock.now += 11
+    [earlier] = await store.runs.claim_expired("me", 1)
+    runs = LeasedLaterRuns(store.runs)
+    abandoned = abandoned_of(store, runs)
+    recovery = asyncio.create_task(abandoned.end_expired())
+    await runs.leasing.wait()
+    await abandoned.end(earlier, is_cancelled=False)
+    runs.is_ended.set()
+    await recovery
+    assert await abandoned.end_expired() == 0
+    found = await store.load("resp_1")
+    assert found is not None
+    assert found.status == "failed"
+
+
 async def test_runs_are_ended_under_a_lease(open_memory: OpenMemory) -> None:
     """Else another process would claim them as well, and both would write their ends."""
     clock = Clock()

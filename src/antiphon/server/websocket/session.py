@@ -75,8 +75,10 @@ class Session:
             lifetime.cancel()
             for task in self._tasks:
                 task.cancel()
-            await self._lanes.close()
-            self._turns.close()
+            try:
+                await self._lanes.close()
+            finally:  # the connection may be lost while its responses end
+                self._turns.close()
 
     @property
     def _connection(self) -> WebSocket:

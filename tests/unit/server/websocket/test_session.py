@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import tracemalloc
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from functools import partial
 from typing import Any, ClassVar
 
@@ -16,6 +17,7 @@ from antiphon.server.exchange import Exchange
 from antiphon.server.http import HTTPRequest
 from antiphon.server.websocket.client_frames import binary_frame_error
 from antiphon.server.websocket.lanes import LaneLimits
+from antiphon.server.websocket.recent_turns import RecentTurns, RememberedBytes
 from antiphon.server.websocket.session import Session, SessionLimits
 from tests.support.applications import (
     GatedUpstream,
@@ -259,3 +261,34 @@ async def test_a_closed_connection_is_forgotten() -> None:
             await socket.turn(create_frame())
             assert [*open_sessions] == [session]
         assert not open_sessions
+
+
+class NotedBytes(RememberedBytes):
+    """Remembered bytes that note the latest size of a connection."""
+
+    latest = 0
+
+    def set(self, client: str, turns: RecentTurns, size: int) -> None:
+        self.latest = size
+        super().set(client, turns, size)
+
+
+async def test_a_connection_that_is_lost_while_it_closes_forgets_its_turns() -> None:
+    """A client closes the WebSocket, and then the connection before its responses have ended."""
+    async with open_application() as opened:
+        websockets = opened.application.process.websockets
+        websockets.remembered = remembered = NotedBytes()
+        socket = MemorySocket()
+        running = asyncio.ensure_future(Session(make_handshake(opened)).run(socket))
+        await socket.turn(create_frame())
+        assert remembered.latest > 0
+        upstream = GatedUpstream()
+        use_upstream(opened.engine, upstream)
+        socket.put(create_frame())
+        await until(lambda: upstream.waiting, "the call of the provider")
+        socket.put(None)
+        await until(lambda: not websockets.sessions, "the end of the session")
+        running.cancel()
+        with suppress(asyncio.CancelledError):
+            await running
+        assert remembered.latest == 0
