@@ -59,14 +59,14 @@ def decode_unexpected(data: bytes, *, finished: bool = False) -> list[Delta]:
 
 
 def report_unreadable(data: bytes, *, finished: bool) -> list[Delta]:
-    """The deltas of a frame that is not a JSON object.
+    """The deltas of a frame that is not a JSON object, or one that its decoder cannot read.
 
     Some servers send a bare word as a keep-alive. After the finish reason (`finished`) the response
     is complete, and a broken frame is no longer a failure.
     """
     if finished or not data.strip() or _is_scalar(data):
         return [Extra("unreadable_frame", len(data))]
-    fault = _find_listed_error(data)
+    fault = _find_member_error(data)
     message = "The provider sent a frame that could not be decoded as JSON."
     return [Failure(fault or protocol_fault(message))]
 
@@ -78,15 +78,15 @@ def _is_scalar(data: bytes) -> bool:
         return False
 
 
-def _find_listed_error(data: bytes) -> ProviderFault | None:
-    """The error in an array, as Google sends it: `[{"error": {"code": 429, …}}]`."""
+def _find_member_error(data: bytes) -> ProviderFault | None:
+    """The error in an object, or in a list, as Google sends it: `[{"error": {"code": 429, …}}]`."""
     try:
         document = _decode_document(data)
     except UNREADABLE:
         return None
     match document:
-        case [{"error": _} as listed, *_]:
-            return find_error(listed)
+        case ({"error": _} as found) | [{"error": _} as found, *_]:
+            return find_error(found)
     return None
 
 

@@ -21,6 +21,9 @@ _STEPS = 2_000  # a small schema may describe a very large instance
 _READ_BYTES = 40_000_000  # of the schema, which each step may read as a whole
 _CHARACTERS = 1_000_000  # of an instance; names and strings may be repeated
 _COMPARISONS = 100_000  # of two lists
+_PATTERN_STEPS = 20  # a pattern is compiled, and tried on some hundreds of strings
+_BACKTRACKS = 300  # for one string
+_PATTERN_BYTES = 1024 * 1024  # compiled
 _DEPTH = 40
 
 
@@ -177,7 +180,10 @@ class _Sampler:
             texts.insert(0, known)
         least, most = min(int(schema.get("minLength", 0)), _STEPS), schema.get("maxLength")
         sized = [text.ljust(least, ".")[:most] for text in texts]
-        likely = [*sized, *_LIKELY, *_repeated_characters(least)] if "pattern" in schema else []
+        likely: list[str] = []
+        if "pattern" in schema:
+            self._spend(_PATTERN_STEPS)
+            likely = [*sized, *_LIKELY, *_repeated_characters(least)]
         try:
             found = str(_find_valid(schema, likely))
         except NoSampleExists:
@@ -242,8 +248,11 @@ def _find_valid(schema: Schema, candidates: Iterable[Any]) -> Any:
     import jsonschema_rs
 
     leaf = {name: schema[name] for name in _CHECKED if name in schema}
+    patterns = jsonschema_rs.FancyRegexOptions(
+        backtrack_limit=_BACKTRACKS, size_limit=_PATTERN_BYTES
+    )
     try:
-        validator = jsonschema_rs.validator_for(leaf)
+        validator = jsonschema_rs.validator_for(leaf, pattern_options=patterns)
     except ValueError as error:  # also of the validator
         raise NoSampleExists("the schema is not valid") from error
     found = next((each for each in candidates if validator.is_valid(each)), None)

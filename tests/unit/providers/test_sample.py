@@ -246,8 +246,10 @@ def test_a_huge_instance_is_not_generated() -> None:
 
 
 MANY = {f"name{index}": {"type": "string"} for index in range(20_000)}
+BACKTRACKING = {"type": "string", "pattern": r"(?:.?){60}.{60}(?!x)\x01", "minLength": 2000}
 HOSTILE: dict[str, Any] = {
     "long repeated characters": {"type": "string", "pattern": "zz", "minLength": 10**9},
+    "patterns that backtrack": {"properties": dict.fromkeys([*MANY][:90], BACKTRACKING)},
     "many members": {"type": "object", "minProperties": 10**8},
     "the text many times": {"type": "array", "minItems": 2000},
     "many parts of a large schema": {"allOf": [{"properties": MANY}, *[{"title": "a"}] * 20_000]},

@@ -135,7 +135,7 @@ class ChatDecoder:
         self._expects_plain = is_piece and not (self._plain_failed or thinks)
 
     def _feed_broken(self, data: bytes) -> list[Delta]:
-        """Decode a frame that is not valid JSON, after a repair."""
+        """Decode a frame that is not valid JSON, or has members of unexpected types."""
         try:
             chunk, data = decode_tolerant(data)
             return self._chunk_deltas(chunk, data)

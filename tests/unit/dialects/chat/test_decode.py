@@ -332,6 +332,14 @@ def test_an_unreadable_frame_is_a_failure(data: bytes) -> None:
     assert delta.fault.type == "protocol"
 
 
+@table("choices", [3, "", {}, [None], [3]])
+def test_an_error_beside_choices_of_another_type_is_that_error(choices: Any) -> None:
+    chunk = {"error": {"message": "slow down", "code": 429}, "choices": choices}
+    for [delta] in (feed(chunk), decode(json.dumps(chunk).encode())):
+        assert isinstance(delta, Failure)
+        assert delta.fault.type == "rate_limit"
+
+
 def test_an_unknown_member_that_is_not_utf_8_is_ignored() -> None:
     data = b'{"id":"c","x\xcc\xff":{"y":1}}'
     assert feed(data) == []
