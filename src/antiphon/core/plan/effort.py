@@ -104,12 +104,13 @@ def resolve_effort(
 def apply_budget(
     effort: str | None, budget: int, capabilities: Capabilities, notes: Notes
 ) -> str | None:
-    """Use a thinking budget where the provider's effort is one, or may be; elsewhere the effort
-    stands for it, and a diagnostic reports that."""
+    """Use a thinking budget where the provider's effort is one, or may be, within its limits;
+    elsewhere the effort stands for it, and a diagnostic reports that."""
     if effort is None or effort == capabilities.efforts.get("none"):
         return effort
     if effort.isdecimal() or capabilities.thinking_budgets:
-        return str(min(budget, capabilities.max_thinking_budget or budget))
+        most = capabilities.max_thinking_budget or budget
+        return str(max(capabilities.min_thinking_budget, min(budget, most)))
     message = (
         f"A thinking budget of {budget} tokens is not available for {capabilities.model_name};"
         f" using the effort {effort!r}."

@@ -30,7 +30,7 @@ from antiphon.dialects.anthropic.quirks import PLAIN, AnthropicQuirks
 from antiphon.dialects.anthropic.schema import input_schema, output_schema
 from antiphon.dialects.json_output import encode_in_steps
 from antiphon.dialects.message_writer import leading_system_messages
-from antiphon.dialects.reasoning import thinking_budget
+from antiphon.dialects.reasoning import MIN_BUDGET, thinking_budget
 
 VERSION = "2023-06-01"
 _CACHE_CONTROL: Mapping[str, Any] = {"type": "ephemeral"}
@@ -195,7 +195,8 @@ def _thinking(
 
 
 def _client_thinking(plan: Plan, quirks: AnthropicQuirks, max_tokens: int) -> Document | None:
-    """The `thinking` field of a client of this format, where the model has it in that form."""
+    """The `thinking` field as a client asked for it, where the model has it in that form. The API
+    refuses a budget below its minimum, which other formats do not have."""
     asked = plan.parameters.get("thinking")
     if asked is None:
         return None
@@ -205,7 +206,7 @@ def _client_thinking(plan: Plan, quirks: AnthropicQuirks, max_tokens: int) -> Do
     if asked.mode == "adaptive" and quirks.thinking == "adaptive":
         return {"thinking": {"type": "adaptive", **display}}
     if asked.mode == "enabled" and quirks.thinking == "budget" and asked.budget_tokens:
-        budget = min(asked.budget_tokens, max_tokens - 1)
+        budget = max(MIN_BUDGET, min(asked.budget_tokens, max_tokens - 1))
         return {"thinking": {"type": "enabled", "budget_tokens": budget, **display}}
     return None
 

@@ -300,3 +300,8 @@ def test_a_budget_takes_the_place_of_an_effort_with_a_name_where_the_provider_ha
 
 def test_a_budget_without_a_known_range_is_used_as_it_is() -> None:
     assert noted(apply_budget, "1024", 31_999, Capabilities()) == ("31999", [])
+
+
+def test_a_budget_below_the_minimum_of_a_provider_is_that_minimum() -> None:
+    can = Capabilities(efforts={"low": "2048"}, min_thinking_budget=1024)
+    assert noted(apply_budget, "2048", 500, can) == ("1024", [])

@@ -389,6 +389,11 @@ def test_betas_context_edits_and_unknown_members_are_sent_as_they_came() -> None
             PLAIN,
             {"type": "enabled", "budget_tokens": 31_999},
         ),
+        (
+            Thinking(mode="enabled", budget_tokens=500),
+            PLAIN,
+            {"type": "enabled", "budget_tokens": 1024},
+        ),
         # The client took the model for one of another generation: the effort decides.
         (
             Thinking(mode="enabled", budget_tokens=40_000),
