@@ -11,7 +11,7 @@ from antiphon.engine.compaction import check_compaction_model
 from antiphon.engine.media.image_description import check_vision_model
 from antiphon.engine.routing import Router, inspect_routes, list_targets
 from antiphon.engine.shared.sharing import check_sharing
-from antiphon.errors import AntiphonError, ConfigError
+from antiphon.errors import AntiphonError, ConfigError, StoreError
 from antiphon.mcp.open_client import check_mcp
 from antiphon.observe.limits import check_limits
 from antiphon.providers.registry import Provider, inspect_providers
@@ -59,8 +59,15 @@ def _list_checks(config: Config, router: Router) -> Iterator[Check]:
     yield lambda: load_stages(config)
     yield lambda: reject_open_bind(config.server.host, config.server.api_keys)
     if config.store.url:
-        yield lambda: open_store(config.store.url, now=lambda: 0)
+        yield lambda: _check_store(config)
     yield lambda: require_shared_key(config)
+
+
+def _check_store(config: Config) -> None:
+    try:
+        open_store(config.store.url, now=lambda: 0)
+    except StoreError as error:
+        raise config.error_at(["store", "url"], error.message) from error
 
 
 def _find_problem(check: Check) -> list[ConfigError]:
@@ -68,7 +75,7 @@ def _find_problem(check: Check) -> list[ConfigError]:
         check()
     except ConfigError as error:
         return [error]
-    except AntiphonError as error:  # such as a store whose URL has no scheme that is known
+    except AntiphonError as error:  # such as a file of stored responses that cannot be read
         return [ConfigError(error.message)]
     return []
 

@@ -94,7 +94,10 @@ def test_a_terminal_shows_providers_aliases_and_settings(
             '[providers.lab]\nkind = "chat"\nbase_url = "http://127.0.0.1:99999/v1"',
             "antiphon.toml:3: providers.lab.base_url: is not the address of a server",
         ),
-        ('[store]\nurl = "mysql://x"', "'mysql://x' is not a supported store URL"),
+        (
+            '[store]\nurl = "mysql://x"',
+            "antiphon.toml:2: store.url: 'mysql://x' is not a supported store URL",
+        ),
         ('[vision]\nmodel = "a/b"', "antiphon.toml:2: vision.model: The model 'a/b' does not"),
         ("[clients.codexx]\n", "antiphon.toml:1: clients.codexx: there is no such profile"),
         ("[limits.bob]\n", "antiphon.toml:1: limits.bob: there is no client key 'bob'"),

@@ -28,7 +28,10 @@ def find(text: str) -> list[str]:
         ('[shared]\nurl = "http://x"', "a.toml:2: shared.url"),
         ('[server]\nhost = "0.0.0.0"', "server.host"),
         ('[pipeline]\nstages = ["nobody"]', "a.toml:2: pipeline.stages: there is no stage"),
-        ('[store]\nurl = "mysql://x"', "'mysql://x' is not a supported store URL"),
+        (
+            '[store]\nurl = "mysql://x"',
+            "a.toml:2: store.url: 'mysql://x' is not a supported store URL",
+        ),
         ('[store]\nurl = "postgresql://x/y"', "a.toml:2: store.url: gateways that share a store"),
     ],
 )
