@@ -57,7 +57,7 @@ def _list_checks(config: Config, router: Router) -> Iterator[Check]:
     yield lambda: check_sharing(config)
     yield lambda: check_mcp(config)
     yield lambda: load_stages(config)
-    yield lambda: reject_open_bind(config.server.host, config.server.api_keys)
+    yield lambda: reject_open_bind(config)
     if config.store.url:
         yield lambda: _check_store(config)
     yield lambda: require_shared_key(config)
@@ -83,10 +83,13 @@ def _find_problem(check: Check) -> list[ConfigError]:
 def _follows(
     problem: ConfigError, found: Sequence[ConfigError], failed: Collection[str], config: Config
 ) -> bool:
-    """Whether a problem only follows from others: a provider that is invalid is missing later."""
+    """Whether a problem only follows from others: a provider or a key that is invalid is missing
+    later."""
     path = problem.path
     if path[:1] == ("providers",):
         return any(each.path[:2] == path[:2] for each in found)
+    if path == ("server", "host"):
+        return any(each.path[:2] == ("server", "api_keys") for each in found)
     if path == ("default_provider",):
         return config.default_provider in failed
     targets = {target for at, target in list_targets(config) if at == path}

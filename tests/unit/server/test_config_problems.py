@@ -26,7 +26,7 @@ def find(text: str) -> list[str]:
         ("[clients.codexx]\n", "a.toml:1: clients.codexx"),
         ("[limits.bob]\nmax_streams = 1", "a.toml:1: limits.bob"),
         ('[shared]\nurl = "http://x"', "a.toml:2: shared.url"),
-        ('[server]\nhost = "0.0.0.0"', "server.host"),
+        ('[server]\nhost = "0.0.0.0"', "a.toml:2: server.host: others can reach"),
         ('[pipeline]\nstages = ["nobody"]', "a.toml:2: pipeline.stages: there is no stage"),
         (
             '[store]\nurl = "mysql://x"',
