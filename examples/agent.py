@@ -1,4 +1,7 @@
-"""An agent with a tool, by the OpenAI Agents SDK in process: python examples/agent.py [MODEL]."""
+"""An agent with a tool, by the OpenAI Agents SDK in process: python examples/agent.py [MODEL].
+
+It needs the package openai-agents.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A chat in the terminal with any model: python examples/chat.py [MODEL]."""
+"""A chat in the terminal with any model: python examples/chat.py [MODEL].
+
+Write a line for each turn; an empty line ends the chat.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Only the translation, with httpx as the HTTP client.
+"""Only the translation, with httpx2 as the HTTP client. It needs the package httpx2.
 
 python examples/own_http_client.py BASE_URL PROVIDER MODEL, with the key in API_KEY
 """

@@ -178,7 +178,7 @@ def test_a_gateway_that_runs_already_is_named(tmp_path: Path) -> None:
             "antiphon.toml:2: server.prot: unknown key; did you mean 'port'?",
         ),
         ('[models]\na = "x/y"\n', [], "antiphon.toml:2: models.a: there is no provider 'x'"),
-        ("", ["--host", "0.0.0.0"], "server.host is '0.0.0.0', which others can reach"),
+        ("", ["--host", "0.0.0.0"], "server.host: others can reach '0.0.0.0', but"),
         ("", ["--port", "70000"], "--port 70000: must be a number from 0 to 65535"),
         ("", ["--config", "no.toml"], "no.toml: cannot be read"),
     ],

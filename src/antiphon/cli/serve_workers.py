@@ -86,7 +86,7 @@ def _check_count(count: int) -> None:
 
 def _check(config: Config) -> Router:
     """Check a configuration before any worker uses it; raises `ConfigError`."""
-    reject_open_bind(config.server.host, config.server.api_keys)
+    reject_open_bind(config)
     if config.store.url == "memory://":
         problem = "a store in memory cannot be shared by workers: use SQLite or leave out --workers"
         raise config.error_at(["store", "url"], problem)

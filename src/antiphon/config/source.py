@@ -47,6 +47,8 @@ class ConfigSource:
         found = re.search(r" \(at line (\d+), column \d+\)$", problem)
         line = found[1] if found else max(1, len(self._lines))  # "at end of document"
         reason = problem[: found.start()] if found else problem
+        if reason.endswith(r"character '\n'"):  # tomllib's words for the end of a line in a string
+            reason = "a string lacks its closing quote"
         return ConfigError(f"{self.name}:{line}: not valid TOML: {reason}")
 
     def find_line(self, path: list[str], *, exact: bool = False) -> int | None:

@@ -123,14 +123,12 @@ def name_software(originator: str, user_agent: str) -> str:
 
 
 def error_as_400(profile: Profile, status: int) -> Diagnostic:
-    message = f"The status is 400 instead of {status}: {profile.name} would retry indefinitely."
+    message = f"The status is 400 instead of {status}: {profile.name} would retry."
     return _client_diagnostic(Code.CLIENT_ERROR_AS_400, message, str(status))
 
 
 def error_as_final(profile: Profile, code: str) -> Diagnostic:
-    message = (
-        f"The code is invalid_prompt instead of {code}: {profile.name} would retry indefinitely."
-    )
+    message = f"The code is invalid_prompt instead of {code}: {profile.name} would retry."
     return _client_diagnostic(Code.CLIENT_ERROR_AS_400, message, code)
 
 

@@ -107,6 +107,8 @@ class RetryPolicy:
         for position in range(len(self.targets)):
             self._position = position
             if (attempt := self._current_target()) is not None:
+                for skipped in self.targets[:position]:
+                    self.on_skip(skipped, _explain_refusal(skipped, self.health))
                 return self._chosen(attempt)
         self._position = 0
         target = self.targets[0]
@@ -258,16 +260,14 @@ class RetryPolicy:
                 continue
             if (attempt := self._current_target()) is not None:
                 return attempt
+            skipped = self.targets[self._position]
+            self.on_skip(skipped, _explain_refusal(skipped, self.health))
         return None
 
     def _current_target(self) -> NextAttempt | None:
         target = self.targets[self._position]
-        health = self.health.of(target.provider)
-        key = health.pick_key(target.model, self.session)
-        if key is None:
-            self.on_skip(target, health.explain_refusal(target.model))
-            return None
-        return NextAttempt(self._number + 1, target, key)
+        key = self.health.of(target.provider).pick_key(target.model, self.session)
+        return None if key is None else NextAttempt(self._number + 1, target, key)
 
     def _has_next(self) -> bool:
         return self._position + 1 < len(self.targets)
@@ -284,6 +284,10 @@ class RetryPolicy:
     def _is_over_budget(self, delay_s: float = 0.0) -> bool:
         call_at = self.clock() + delay_s
         return call_at - self._began > self.config.max_s or call_at > self._last_call_at
+
+
+def _explain_refusal(target: Target, health: HealthRegistry) -> str:
+    return health.of(target.provider).explain_refusal(target.model)
 
 
 def _window(target: Target) -> int:

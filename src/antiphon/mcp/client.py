@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from importlib.util import find_spec
 
@@ -47,8 +48,8 @@ def check_servers(config: Config) -> None:
     if find_spec("mcp") is None:
         raise config.error_at(
             ("mcp",),
-            "needs the extra antiphon[mcp]: install it into Antiphon's environment (in the"
-            " checkout: pip install '.[mcp]')",
+            "needs the packages mcp and httpx2. Install them into Antiphon's environment:"
+            f" pip --python {sys.executable} install mcp httpx2",
         )
     for name, server in config.mcp.servers.items():
         path = ("mcp", "servers", name)

@@ -10,8 +10,8 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 
-from antiphon.config import ServerConfig
-from antiphon.errors import ConfigError, InvalidRequest, LimitExceeded
+from antiphon.config import Config, ServerConfig
+from antiphon.errors import InvalidRequest, LimitExceeded
 from antiphon.server.http import HTTPRequest
 
 _FORWARDING = (
@@ -118,22 +118,26 @@ def keeps_client(before: ServerConfig, after: ServerConfig, client: str) -> bool
     return same_key and bool(before.api_keys) == bool(after.api_keys)
 
 
-def reject_open_bind(host: str, api_keys: Mapping[str, str]) -> None:
+def reject_open_bind(config: Config, host: str | None = None) -> None:
     """Raise `ConfigError` for an address that others can reach without an API key, or with one that
-    they can guess."""
-    if not api_keys and not is_loopback(host):
-        raise ConfigError(
-            f"server.host is {host!r}, which others can reach, but there are no [server] api_keys:"
-            ' add one (api_keys = { me = "${MY_KEY}" }), or bind to 127.0.0.1.'
+    they can guess; `host` is another address than that of the configuration."""
+    host = config.server.host if host is None else host
+    if not config.server.api_keys and not is_loopback(host):
+        raise config.error_at(
+            ["server", "host"],
+            f"others can reach {host!r}, but there are no [server] api_keys:"
+            ' add one (api_keys = { me = "${MY_KEY}" }), or bind to 127.0.0.1.',
         )
-    for name, key in api_keys.items():
+    for name, key in config.server.api_keys.items():
+        path = ["server", "api_keys", name]
         length = len("".join(key.split()))
         if not length:
-            raise ConfigError(f"server.api_keys.{name}: must not be empty")
+            raise config.error_at(path, "must not be empty")
         if length < _MIN_KEY and not is_loopback(host):
-            raise ConfigError(
-                f"server.api_keys.{name}: has {length} characters, and others can reach"
-                f" server.host: use a random key of at least {_MIN_KEY} (openssl rand -hex 16)."
+            raise config.error_at(
+                path,
+                f"has {length} characters, and others can reach server.host:"
+                f" use a random key of at least {_MIN_KEY} (openssl rand -hex 16).",
             )
 
 

@@ -11,7 +11,7 @@ from antiphon.engine.compaction import check_compaction_model
 from antiphon.engine.media.image_description import check_vision_model
 from antiphon.engine.routing import Router, inspect_routes, list_targets
 from antiphon.engine.shared.sharing import check_sharing
-from antiphon.errors import AntiphonError, ConfigError
+from antiphon.errors import AntiphonError, ConfigError, StoreError
 from antiphon.mcp.open_client import check_mcp
 from antiphon.observe.limits import check_limits
 from antiphon.providers.registry import Provider, inspect_providers
@@ -57,10 +57,17 @@ def _list_checks(config: Config, router: Router) -> Iterator[Check]:
     yield lambda: check_sharing(config)
     yield lambda: check_mcp(config)
     yield lambda: load_stages(config)
-    yield lambda: reject_open_bind(config.server.host, config.server.api_keys)
+    yield lambda: reject_open_bind(config)
     if config.store.url:
-        yield lambda: open_store(config.store.url, now=lambda: 0)
+        yield lambda: _check_store(config)
     yield lambda: require_shared_key(config)
+
+
+def _check_store(config: Config) -> None:
+    try:
+        open_store(config.store.url, now=lambda: 0)
+    except StoreError as error:
+        raise config.error_at(["store", "url"], error.message) from error
 
 
 def _find_problem(check: Check) -> list[ConfigError]:
@@ -68,7 +75,7 @@ def _find_problem(check: Check) -> list[ConfigError]:
         check()
     except ConfigError as error:
         return [error]
-    except AntiphonError as error:  # such as a store whose URL has no scheme that is known
+    except AntiphonError as error:  # such as a file of stored responses that cannot be read
         return [ConfigError(error.message)]
     return []
 
@@ -76,10 +83,13 @@ def _find_problem(check: Check) -> list[ConfigError]:
 def _follows(
     problem: ConfigError, found: Sequence[ConfigError], failed: Collection[str], config: Config
 ) -> bool:
-    """Whether a problem only follows from others: a provider that is invalid is missing later."""
+    """Whether a problem only follows from others: a provider or a key that is invalid is missing
+    later."""
     path = problem.path
     if path[:1] == ("providers",):
         return any(each.path[:2] == path[:2] for each in found)
+    if path == ("server", "host"):
+        return any(each.path[:2] == ("server", "api_keys") for each in found)
     if path == ("default_provider",):
         return config.default_provider in failed
     targets = {target for at, target in list_targets(config) if at == path}

@@ -50,7 +50,7 @@ class FileReloading:
             try:
                 config = await asyncio.to_thread(self._load)
                 for host in (config.server.host, self._started.server.host):
-                    reject_open_bind(host, config.server.api_keys)
+                    reject_open_bind(config, host)
                 await process.reconfigure(config)
             except ConfigError as error:
                 self._emit(_describe_failure(error))
@@ -80,7 +80,7 @@ class WorkerReloading:
         try:
             config = await asyncio.to_thread(self._load)
             for host in (config.server.host, process.setup.server.host):
-                reject_open_bind(host, config.server.api_keys)
+                reject_open_bind(config, host)
         except ConfigError as error:
             self._emit(_describe_failure(error))
             raise

@@ -46,7 +46,7 @@ class GatewayServer:
         configuration."""
         self.process = GatewayProcess(setup, environment=environment, reloading=reloading)
         self._engine = setup.engine
-        self._config = setup.server
+        self._config = setup.config
         self._server = AiohttpServer(Application(self.process), setup.server, listeners)
 
     @property
@@ -54,7 +54,7 @@ class GatewayServer:
         return self._server.port
 
     async def start(self) -> None:
-        reject_open_bind(self._config.host, self._config.api_keys)
+        reject_open_bind(self._config)
         await self._server.start()
         await self.process.start()
 
@@ -65,7 +65,7 @@ class GatewayServer:
         await self._server.stop_listening()
         report_retired()
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(self._config.shutdown_s):
+            async with asyncio.timeout(self._config.server.shutdown_s):
                 await self._server.wait_disconnected()
 
     async def stop(self) -> None:
@@ -73,7 +73,7 @@ class GatewayServer:
         event."""
         self.process.stop_accepting()
         await self._server.stop_listening()
-        await self._wait_until_idle(self._config.shutdown_s)
+        await self._wait_until_idle(self._config.server.shutdown_s)
         self._engine.stop_all()
         await self._wait_until_idle(_TERMINAL_EVENTS_S)
         await self._server.close()

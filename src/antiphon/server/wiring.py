@@ -288,7 +288,10 @@ def _make_store(config: Config, data: Path, runtime: Runtime) -> Store:
     )
     url = config.store.url or f"sqlite:///{data / 'turns.db'}"
     waiting = {"wait_s": config.store.wait_s, "pool_size": config.store.pool_size}
-    return open_store(url, limits=limits, now=runtime.now, lease_now=runtime.epoch_s, **waiting)
+    try:
+        return open_store(url, limits=limits, now=runtime.now, lease_now=runtime.epoch_s, **waiting)
+    except StoreError as error:
+        raise config.error_at(["store", "url"], error.message) from error
 
 
 def _create_own_run(preparer: Preparer, runtime: Runtime) -> CreateRun:

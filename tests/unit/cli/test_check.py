@@ -85,16 +85,26 @@ def test_a_terminal_shows_providers_aliases_and_settings(
     [
         ('default_provider = "x"', 'antiphon.toml:1: default_provider: there is no provider "x"'),
         ('[models]\n"a" = "echo/none"', "antiphon.toml:2: models.a: 'echo' has no model 'none'"),
-        ('[server]\nhost = "0.0.0.0"', "server.host is '0.0.0.0', which others can reach"),
+        (
+            '[server]\nhost = "0.0.0.0"',
+            "antiphon.toml:2: server.host: others can reach '0.0.0.0', but",
+        ),
+        (
+            '[server]\nhost = "0.0.0.0"\napi_keys = ["x"]',
+            "antiphon.toml:3: server.api_keys: must be a table, not an array",
+        ),
         (
             '[server]\nhost = "0.0.0.0"\napi_keys = {me = "x"}',
-            "server.api_keys.me: has 1 characters",
+            "antiphon.toml:3: server.api_keys.me: has 1 characters",
         ),
         (
             '[providers.lab]\nkind = "chat"\nbase_url = "http://127.0.0.1:99999/v1"',
             "antiphon.toml:3: providers.lab.base_url: is not the address of a server",
         ),
-        ('[store]\nurl = "mysql://x"', "'mysql://x' is not a supported store URL"),
+        (
+            '[store]\nurl = "mysql://x"',
+            "antiphon.toml:2: store.url: 'mysql://x' is not a supported store URL",
+        ),
         ('[vision]\nmodel = "a/b"', "antiphon.toml:2: vision.model: The model 'a/b' does not"),
         ("[clients.codexx]\n", "antiphon.toml:1: clients.codexx: there is no such profile"),
         ("[limits.bob]\n", "antiphon.toml:1: limits.bob: there is no client key 'bob'"),

@@ -235,6 +235,14 @@ def test_invalid_toml_is_rejected_with_its_line(text: str, place: str) -> None:
     assert "at line" not in problem
 
 
+@pytest.mark.parametrize(
+    "text", ['[log]\nlevel = "info\n', "[log]\nlevel = 'info\nformat = 'text'"]
+)
+def test_a_string_without_its_closing_quote_is_named(text: str) -> None:
+    message = "antiphon.toml:2: not valid TOML: a string lacks its closing quote"
+    assert error_message(text) == message
+
+
 @table(
     ("text", "message"),
     [

@@ -240,6 +240,18 @@ def test_without_an_available_key_the_one_that_cools_down_first_is_used() -> Non
     assert world.request().first() == ONE_B
 
 
+def test_a_target_that_is_tried_all_the_same_is_not_reported_as_skipped() -> None:
+    world = World()
+    for name in ("one", "two"):
+        for key in world.of(name).keyring.keys:
+            world.of(name).keyring.cool_down(key, 60)
+    request = world.request("one", "two")
+    assert request.first() == ONE
+    assert request.skipped == []
+    assert request.after(REFUSED_KEY) is None
+    assert request.skipped == [("two", "every API key is cooling down or was rejected")]
+
+
 def test_a_rejected_parameter_is_left_out_once() -> None:
     request = World().request("one", "two")
     request.first()

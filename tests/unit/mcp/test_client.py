@@ -92,10 +92,10 @@ def run_python(program: str, **variables: str) -> str:
     return done.stdout.strip()
 
 
-def test_a_configuration_without_the_package_names_the_extra_to_install() -> None:
+def test_a_configuration_without_the_package_names_the_command_that_installs_it() -> None:
     assert run_python(WITHOUT_PACKAGE) == (
-        "a.toml:1: mcp: needs the extra antiphon[mcp]: install it into Antiphon's environment (in"
-        " the checkout: pip install '.[mcp]')"
+        "a.toml:1: mcp: needs the packages mcp and httpx2. Install them into Antiphon's"
+        f" environment: pip --python {sys.executable} install mcp httpx2"
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from antiphon.config import ServerConfig
+from antiphon.config import Config, ServerConfig
 from antiphon.errors import ConfigError, InvalidRequest, LimitExceeded
 from antiphon.server.auth import (
     Authenticator,
@@ -104,17 +104,21 @@ def test_loopback_names_and_addresses_are_recognised(host: str, expected: bool) 
     assert is_loopback(host) is expected
 
 
+def bound(host: str, api_keys: dict[str, str]) -> Config:
+    return Config(server=ServerConfig(host=host, api_keys=api_keys))
+
+
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.7", "gateway.example", ""])
 def test_binding_to_a_reachable_address_needs_keys(host: str) -> None:
-    reject_open_bind(host, {"alice": "0123456789abcdef"})
-    with pytest.raises(ConfigError, match=r"server.host is '.*', which others can reach.*api_keys"):
-        reject_open_bind(host, {})
+    reject_open_bind(bound(host, {"alice": "0123456789abcdef"}))
+    with pytest.raises(ConfigError, match=r"server.host: others can reach '.*', but.* api_keys"):
+        reject_open_bind(bound(host, {}))
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.9.9.9", "::1", "localhost"])
 def test_binding_to_a_loopback_address_needs_no_keys(host: str) -> None:
     assert is_loopback(host)
-    reject_open_bind(host, {})
+    reject_open_bind(bound(host, {}))
 
 
 @table("host", ["0.0.0.0", "gateway.example"])
@@ -122,15 +126,15 @@ def test_binding_to_a_loopback_address_needs_no_keys(host: str) -> None:
 def test_a_short_key_is_rejected_where_others_can_guess_it(host: str, key: str) -> None:
     keys = {"bob": "0123456789abcdef", "alice": key}
     with pytest.raises(ConfigError, match=r"server.api_keys.alice: has \d+ characters") as caught:
-        reject_open_bind(host, keys)
+        reject_open_bind(bound(host, keys))
     assert "at least 16" in caught.value.message
     assert "0123456789" not in caught.value.message
-    reject_open_bind("127.0.0.1", keys)
+    reject_open_bind(bound("127.0.0.1", keys))
 
 
 def test_an_empty_key_is_rejected() -> None:
     with pytest.raises(ConfigError, match=r"server.api_keys.alice: must not be empty"):
-        reject_open_bind("127.0.0.1", {"alice": " "})
+        reject_open_bind(bound("127.0.0.1", {"alice": " "}))
 
 
 def test_a_client_is_kept_with_its_key() -> None:

@@ -26,9 +26,12 @@ def find(text: str) -> list[str]:
         ("[clients.codexx]\n", "a.toml:1: clients.codexx"),
         ("[limits.bob]\nmax_streams = 1", "a.toml:1: limits.bob"),
         ('[shared]\nurl = "http://x"', "a.toml:2: shared.url"),
-        ('[server]\nhost = "0.0.0.0"', "server.host"),
+        ('[server]\nhost = "0.0.0.0"', "a.toml:2: server.host: others can reach"),
         ('[pipeline]\nstages = ["nobody"]', "a.toml:2: pipeline.stages: there is no stage"),
-        ('[store]\nurl = "mysql://x"', "'mysql://x' is not a supported store URL"),
+        (
+            '[store]\nurl = "mysql://x"',
+            "a.toml:2: store.url: 'mysql://x' is not a supported store URL",
+        ),
         ('[store]\nurl = "postgresql://x/y"', "a.toml:2: store.url: gateways that share a store"),
     ],
 )

@@ -77,5 +77,5 @@ def test_a_database_without_its_driver_is_refused_before_it_is_used(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, "asyncpg", None)
-    with pytest.raises(StoreError, match="pip install asyncpg"):
+    with pytest.raises(StoreError, match=f"pip --python {sys.executable} install asyncpg"):
         open_store("postgresql://me@db/x", now=lambda: 0)

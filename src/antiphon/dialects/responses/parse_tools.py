@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from antiphon.core.items import Document
 from antiphon.dialects.validate import (
     Reader,
     Readers,
@@ -17,6 +18,7 @@ from antiphon.dialects.validate import (
     by_type,
     enum,
     integer,
+    invalid_value,
     list_of,
     map_of,
     non_empty_string,
@@ -47,11 +49,21 @@ _FORMAT = tagged_union(
     }
 )
 
+_FUNCTION = object_of(
+    {"name": non_empty_string},
+    {"parameters": any_object, "strict": boolean, "output_schema": any_object, **_DECLARATION},
+)
+
+
+def _read_function(value: Any, param: str) -> Document:
+    if "function" in value and "name" not in value:
+        problem = "is required beside 'type': only Chat Completions nests it in 'function'."
+        raise invalid_value(f"{param}.name", problem, "missing_required_parameter")
+    return _FUNCTION(value, param)
+
+
 NAMESPACE_TOOLS: Readers = {
-    "function": object_of(
-        {"name": non_empty_string},
-        {"parameters": any_object, "strict": boolean, "output_schema": any_object, **_DECLARATION},
-    ),
+    "function": _read_function,
     "custom": object_of({"name": non_empty_string}, {"format": _FORMAT, **_DECLARATION}),
 }
 """Tool types that a namespace may contain."""

@@ -8,6 +8,7 @@ nothing waits for it: facts learned until it is back are sent then.
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, TypeAlias
@@ -186,8 +187,8 @@ def import_redis() -> Any:
         import redis.asyncio
     except ImportError:
         message = (
-            "[shared] url needs the package redis: install it into Antiphon's environment"
-            " (pip install redis)"
+            "[shared] url needs the package redis. Install it into Antiphon's environment:"
+            f" pip --python {sys.executable} install redis"
         )
         raise ConfigError(message) from None
     return redis

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from typing import Any
 
 from antiphon.errors import StoreError, StoreUnavailable
@@ -26,7 +27,7 @@ def import_asyncpg() -> Any:
     except ImportError:
         raise StoreError(
             "A PostgreSQL store needs the package asyncpg. Install it into Antiphon's environment:"
-            " pip install asyncpg."
+            f" pip --python {sys.executable} install asyncpg"
         ) from None
     return asyncpg
 

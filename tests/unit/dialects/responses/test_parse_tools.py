@@ -105,6 +105,13 @@ def test_a_malformed_tool_is_rejected_with_its_path(tool: Any, param: str) -> No
     assert f"'{error.param}'" in error.message
 
 
+def test_a_function_of_chat_completions_is_rejected_with_the_place_of_its_name() -> None:
+    error = refused(tools=[{"type": "function", "function": {"name": "f"}}])
+    assert error.message == (
+        "'tools[0].name' is required beside 'type': only Chat Completions nests it in 'function'."
+    )
+
+
 @table("choice", CHOICES)
 def test_every_tool_choice_of_the_api_is_kept_unchanged(choice: Any) -> None:
     assert parse(tool_choice=choice).tool_choice == choice

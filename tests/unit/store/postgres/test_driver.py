@@ -82,5 +82,5 @@ def test_a_missing_driver_is_reported_with_the_command_that_installs_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, "asyncpg", None)
-    with pytest.raises(StoreError, match="pip install asyncpg"):
+    with pytest.raises(StoreError, match=f"pip --python {sys.executable} install asyncpg"):
         import_asyncpg()
