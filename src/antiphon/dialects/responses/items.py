@@ -53,6 +53,60 @@ _NOT_PASSED_ON = frozenset({"type", "sequence_number", "obfuscation"})
 _NOT_STATE = frozenset({"type", "status", "content"})
 
 
+class ItemTexts:
+    """The texts of one item, as far as they were emitted."""
+
+    def __init__(self) -> None:
+        self._emitted: dict[tuple[Channel, int], list[str]] = {}
+        self._raw_part: int | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._emitted
+
+    def open_part(self, channel: Channel, index: int) -> int:
+        """The number of the part that an event belongs to. One of raw reasoning ends where the
+        server says so: vLLM counts up with every delta (vllm-project/vllm#35184)."""
+        if channel != "raw":
+            return index
+        if self._raw_part is None:
+            self._raw_part = index
+        return self._raw_part
+
+    def end_part(self) -> None:
+        self._raw_part = None
+
+    def record(self, channel: Channel, part: int, text: str) -> None:
+        self._emitted.setdefault((channel, part), []).append(text)
+
+    def missing(self, channel: Channel, part: int, whole: str) -> str:
+        """The rest of a part after its deltas; empty if the whole is a different text, or that of
+        all deltas: not every server numbers its parts correctly."""
+        if whole == self._joined(channel):
+            return ""
+        emitted = "".join(self._emitted.get((channel, part), ()))
+        return whole[len(emitted) :] if whole.startswith(emitted) else ""
+
+    def missing_of_parts(self, channel: Channel, wholes: Sequence[str]) -> Iterator[str]:
+        """The rest of each part of a channel, compared all at once: not every server numbers its
+        parts correctly."""
+        emitted = self._joined(channel)
+        whole = "".join(wholes)
+        skipped = len(emitted) if whole.startswith(emitted) else len(whole)
+        for text in wholes:
+            yield text[skipped:]
+            skipped = max(0, skipped - len(text))
+
+    def _joined(self, channel: Channel) -> str:
+        """Everything of a channel."""
+        return "".join(
+            piece
+            for (each, _), pieces in self._emitted.items()
+            if each == channel
+            for piece in pieces
+        )
+
+
 class OutputItem:
     """One output item, and how much of it was emitted."""
 
@@ -70,12 +124,7 @@ class OutputItem:
         self.annotations = 0
         self.is_started = False
         """It is a raw item, and its start was emitted."""
-        self._emitted: dict[tuple[Channel, int], list[str]] = {}
-
-    @property
-    def has_text(self) -> bool:
-        """Whether any text of it was emitted."""
-        return bool(self._emitted)
+        self.texts = ItemTexts()
 
     def label(self, phase: str | None) -> None:
         """Take the label of a message, as far as the server gives one."""
@@ -110,29 +159,6 @@ class OutputItem:
         if not call_id and not name:
             return None
         return ToolCall(self.number, call_id, name, kind=_CALLS[self.kind])
-
-    def record(self, channel: Channel, part: int, text: str) -> None:
-        self._emitted.setdefault((channel, part), []).append(text)
-
-    def missing(self, channel: Channel, part: int, whole: str) -> str:
-        """The rest of a part after its deltas; empty if the whole is a different text."""
-        emitted = "".join(self._emitted.get((channel, part), ()))
-        return whole[len(emitted) :] if whole.startswith(emitted) else ""
-
-    def missing_of_parts(self, channel: Channel, wholes: Sequence[str]) -> Iterator[str]:
-        """The rest of each part of a channel, compared all at once: not every server numbers its
-        parts correctly."""
-        emitted = "".join(
-            piece
-            for (each, _), pieces in self._emitted.items()
-            if each == channel
-            for piece in pieces
-        )
-        whole = "".join(wholes)
-        skipped = len(emitted) if whole.startswith(emitted) else len(whole)
-        for text in wholes:
-            yield text[skipped:]
-            skipped = max(0, skipped - len(text))
 
 
 class ItemIndex:
@@ -273,8 +299,8 @@ class OutputItems:
             yield from self._start_call(item, item.announced)
         if not isinstance(text, str) or not text or item.is_server_call:
             return
-        number = part if isinstance(part, int) else 0
-        item.record(channel, number, text)
+        number = item.texts.open_part(channel, part if isinstance(part, int) else 0)
+        item.texts.record(channel, number, text)
         yield from self._switch_to(item)
         if channel == "text":
             yield Text(text, read_logprobs({"content": logprobs}) if logprobs else ())
@@ -291,7 +317,8 @@ class OutputItems:
         """Emit what the deltas of a finished part left out."""
         if isinstance(whole, str):
             number = part if isinstance(part, int) else 0
-            yield from self.emit(item, channel, item.missing(channel, number, whole), part)
+            yield from self.emit(item, channel, item.texts.missing(channel, number, whole), part)
+            item.texts.end_part()
 
     def annotate(self, item: OutputItem, annotation: Any) -> Iterator[Delta]:
         if isinstance(annotation, dict):
@@ -356,8 +383,9 @@ class OutputItems:
                 parts.append(part)
             else:
                 yield Extra("content_part", part)
-        texts = item.missing_of_parts("text", [string_of(part, "text") for part in parts])
-        refusals = item.missing_of_parts("refusal", [string_of(part, "refusal") for part in parts])
+        missing = item.texts.missing_of_parts
+        texts = missing("text", [string_of(part, "text") for part in parts])
+        refusals = missing("refusal", [string_of(part, "refusal") for part in parts])
         emitted = item.annotations
         for part, text, refusal in zip(parts, texts, refusals, strict=True):
             logprobs = part.get("logprobs") if text == part.get("text") else None
@@ -372,9 +400,11 @@ class OutputItems:
         channels: tuple[tuple[Channel, str], ...] = (("summary", "summary"), ("raw", "content"))
         for channel, field in channels:
             wholes = [string_of(part, "text") for part in parts_of(document.get(field), "text")]
-            for number, text in enumerate(item.missing_of_parts(channel, wholes)):
+            for number, text in enumerate(item.texts.missing_of_parts(channel, wholes)):
+                if number:
+                    item.texts.end_part()
                 yield from self.emit(item, channel, text, number)
-        if not item.has_text:
+        if item.texts.is_empty:
             yield from self._switch_to(item)
             yield EmptyReasoning()
         # {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAA"}

@@ -154,6 +154,33 @@ def test_items_only_in_the_terminal_event_are_emitted_with_it() -> None:
     ]
 
 
+def test_a_part_whose_index_grows_with_every_delta_is_emitted_once() -> None:
+    """vllm-project/vllm#35184 and #29947: the end has the next index, and the whole text."""
+    deltas = content_deltas(
+        *(event("reasoning_text.delta", item_id="rs", content_index=n, delta="hm") for n in (0, 1)),
+        event("reasoning_text.done", item_id="rs", content_index=2, text="hmhm"),
+        done(0, **reasoning(id="rs", content=[{"text": "hmhm!"}])),
+        *(text("ab"[n], 1) | {"content_index": n} for n in (0, 1)),
+        event("output_text.done", item_id="msg_1", output_index=1, content_index=2, text="ab"),
+        done(1, **message("abc", id="msg_1")),
+    )
+    assert deltas == [
+        *(Reasoning("hm"), Reasoning("hm"), Reasoning("!")),
+        *(ItemEnd(), Text("a"), Text("b"), Text("c")),
+    ]
+
+
+def test_each_part_of_raw_reasoning_is_kept_apart() -> None:
+    place = {"item_id": "rs_1", "output_index": 0}
+    deltas = content_deltas(
+        event("reasoning_text.delta", **place, content_index=0, delta="a"),
+        event("reasoning_text.done", **place, content_index=0, text="a"),
+        event("reasoning_text.delta", **place, content_index=1, delta="b"),
+        done(0, **reasoning(id="rs_1", content=[{"text": "a"}, {"text": "b"}, {"text": "c"}])),
+    )
+    assert deltas == [Reasoning("a"), Reasoning("b", part=1), Reasoning("c", part=2)]
+
+
 @pytest.mark.parametrize("output", [None, [], "x", [None, 5]])
 def test_a_terminal_event_without_items_adds_nothing(output: object) -> None:
     assert content_deltas(text("a"), ended(output=output)) == [Text("a")]
