@@ -192,7 +192,7 @@ def _part_done(kind: str, channel: Channel, field: str) -> EventReader:
     """
 
     def read(decoder: ResponsesDecoder, event: _Event) -> Iterator[Delta]:
-        item = decoder.items.find(kind, event.item_id, event.output_index)
+        item = decoder.items.find(kind, event.item_id, event.output_index, is_end=True)
         part = event.summary_index if channel == "summary" else event.content_index
         yield from decoder.items.emit_rest(item, channel, getattr(event, field), part)
 

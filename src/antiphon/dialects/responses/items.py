@@ -175,8 +175,11 @@ class ItemIndex:
         """There was at least one item, and every item was reported as done."""
         return bool(self._items) and all(item.done for item in self._items)
 
-    def find(self, kind: str, item_id: Any, output_index: Any) -> OutputItem:
-        """Find the item of a streamed event, or start a new one."""
+    def find(
+        self, kind: str, item_id: Any, output_index: Any, *, is_end: bool = False
+    ) -> OutputItem:
+        """Find the item of a streamed event, or start a new one. `is_end`: the event ends a part,
+        which was begun before."""
         # {"item_id": "msg_1", "output_index": 0}
         item = self.find_by_id(kind, item_id)
         # {"item_id": "x2", "output_index": 0}: the id changes from event to event. An item that is
@@ -185,7 +188,16 @@ class ItemIndex:
         # {"delta": "a"}: neither id nor index
         if item is None and not item_id and not isinstance(output_index, int):
             item = next((each for each in reversed(self._items) if each.kind == kind), None)
+        if item is None and is_end:
+            item = self.find_open(kind, item_id)
         return item or self.add(kind, item_id, output_index)
+
+    def find_open(self, kind: str, item_id: Any) -> OutputItem | None:
+        """Find the item that an event without an id ends: vLLM gives it the index of the next item
+        (vllm-project/vllm#23927)."""
+        if item_id or kind in _CALLS:
+            return None
+        return next((each for each in self._items if each.kind == kind and not each.done), None)
 
     def find_any(self, item_id: Any, output_index: Any) -> OutputItem | None:
         """Find an item of any kind."""
@@ -253,9 +265,12 @@ class OutputItems:
         """There was at least one item, and every item was reported as done."""
         return self._index.all_done
 
-    def find(self, kind: str, item_id: Any, output_index: Any) -> OutputItem:
-        """Find the item of a streamed event, or start a new one."""
-        return self._index.find(kind, item_id, output_index)
+    def find(
+        self, kind: str, item_id: Any, output_index: Any, *, is_end: bool = False
+    ) -> OutputItem:
+        """Find the item of a streamed event, or start a new one. `is_end`: the event ends a part,
+        which was begun before."""
+        return self._index.find(kind, item_id, output_index, is_end=is_end)
 
     # Streaming
 
@@ -341,6 +356,7 @@ class OutputItems:
         item_id = id_of(document)
         item = self._index.find_by_id(kind, item_id)
         item = item or self._index.find_by_index(kind, output_index, open_only=True)
+        item = item or self._index.find_open(kind, item_id)
         item = item or self._index.add(kind, item_id, output_index)
         yield from self._finish_item(item, document)
 
@@ -383,9 +399,10 @@ class OutputItems:
                 parts.append(part)
             else:
                 yield Extra("content_part", part)
-        missing = item.texts.missing_of_parts
-        texts = missing("text", [string_of(part, "text") for part in parts])
-        refusals = missing("refusal", [string_of(part, "refusal") for part in parts])
+        texts = item.texts.missing_of_parts("text", [string_of(part, "text") for part in parts])
+        refusals = item.texts.missing_of_parts(
+            "refusal", [string_of(part, "refusal") for part in parts]
+        )
         emitted = item.annotations
         for part, text, refusal in zip(parts, texts, refusals, strict=True):
             logprobs = part.get("logprobs") if text == part.get("text") else None

@@ -170,6 +170,22 @@ def test_a_part_whose_index_grows_with_every_delta_is_emitted_once() -> None:
     ]
 
 
+def test_the_end_of_an_item_without_id_may_have_the_index_of_the_next_one() -> None:
+    """vllm-project/vllm#23927: gpt-oss."""
+    deltas = content_deltas(
+        added(0, **reasoning(id="")),
+        event("reasoning_text.delta", item_id="", output_index=0, content_index=0, delta="hm"),
+        event("reasoning_text.done", item_id="", output_index=1, content_index=0, text="hm"),
+        done(1, **reasoning(id="", content=[{"text": "hm"}])),
+        added(1, type="message", id="", content=[]),
+        text("a", 1, ""),
+        event("output_text.done", item_id="", output_index=2, content_index=0, text="a"),
+        done(2, **message("a", id="")),
+        ended(output=[reasoning(id="rs_1", content=[{"text": "hm"}]), message("a", id="msg_1")]),
+    )
+    assert deltas == [Reasoning("hm"), ItemEnd(), Text("a")]
+
+
 def test_each_part_of_raw_reasoning_is_kept_apart() -> None:
     place = {"item_id": "rs_1", "output_index": 0}
     deltas = content_deltas(
