@@ -207,7 +207,10 @@ class ItemIndex:
         return item
 
     def find_by_id(self, kind: str, item_id: Any) -> OutputItem | None:
-        item = self._by_id.get(item_id) if isinstance(item_id, str) else None
+        if not isinstance(item_id, str):
+            return None
+        # {"item_id": "fc_call_1"}, of a call that has no other id than "call_1"
+        item = self._by_id.get(item_id) or self._by_id.get(item_id.removeprefix("fc_"))
         return item if item is not None and item.kind == kind else None
 
     def find_by_index(self, kind: str, output_index: Any, *, open_only: bool) -> OutputItem | None:
@@ -237,6 +240,16 @@ class ItemIndex:
             item or self._take_match(candidates, kind_of(documents[index]), index)
             for index, item in enumerate(matches)
         ]
+
+    def name_call(self, item: OutputItem, call_id: str | None) -> None:
+        """Let events find a call by its call id: that of llama.cpp and Ollama may have no other id
+        and no index (can1357/oh-my-pi#2016 and #2719)."""
+        if call_id is not None and self.find_open_call(item.kind, call_id) is None:
+            self._by_id[call_id] = item
+
+    def find_open_call(self, kind: str, call_id: str | None) -> OutputItem | None:
+        item = self.find_by_id(kind, call_id)
+        return None if item is None or item.done else item
 
     def _take_match(self, candidates: list[OutputItem], kind: str, index: int) -> OutputItem | None:
         same_kind = [item for item in candidates if item.kind == kind]
@@ -283,6 +296,7 @@ class OutputItems:
             item = self._index.add(kind, item_id, output_index)
         item.label(phase_of(document))
         if kind in _CALLS:
+            self._index.name_call(item, nonempty_string(document.get("call_id")))
             # One that begins as completed may be the server's own (Perplexity's search is): then
             # it has no arguments, and is another item when it is done.
             if document.get("status") == "completed":
@@ -356,6 +370,8 @@ class OutputItems:
         item_id = id_of(document)
         item = self._index.find_by_id(kind, item_id)
         item = item or self._index.find_by_index(kind, output_index, open_only=True)
+        if item is None and kind in _CALLS:
+            item = self._index.find_open_call(kind, nonempty_string(document.get("call_id")))
         item = item or self._index.find_open(kind, item_id)
         item = item or self._index.add(kind, item_id, output_index)
         yield from self._finish_item(item, document)

@@ -154,6 +154,33 @@ def test_items_only_in_the_terminal_event_are_emitted_with_it() -> None:
     ]
 
 
+@pytest.mark.parametrize("prefix", ["", "fc_"], ids=["llama.cpp", "Ollama"])
+def test_the_call_id_may_be_the_only_id_of_a_call(prefix: str) -> None:
+    """can1357/oh-my-pi#2016 and #2719: parallel calls, whose items have neither id nor index."""
+    calls = [{"type": "function_call", "call_id": each, "name": "look"} for each in "ab"]
+    whole = [call | {"arguments": "{}"} for call in calls]
+    deltas = content_deltas(
+        *(event("output_item.added", item=call | {"arguments": ""}) for call in calls),
+        *(event("function_call_arguments.delta", item_id=prefix + n, delta="{}") for n in "ab"),
+        *(event("output_item.done", item=call) for call in whole),
+        ended(output=whole),
+    )
+    assert deltas == [
+        *(ToolCall(0, "a", "look"), ToolCall(1, "b", "look")),
+        *(ToolCall(0, arguments="{}"), ToolCall(1, arguments="{}")),
+        *(ToolEnd(0), ToolEnd(1)),
+    ]
+
+
+def test_calls_may_share_their_call_id() -> None:
+    call = {"type": "function_call", "call_id": "look", "name": "look", "arguments": "{}"}
+    deltas = content_deltas(
+        *(each for n in (0, 1) for each in (added(n, **call), done(n, **call))),
+        ended(output=[call, call]),
+    )
+    assert [delta for delta in deltas if isinstance(delta, ToolEnd)] == [ToolEnd(0), ToolEnd(1)]
+
+
 def test_a_part_whose_index_grows_with_every_delta_is_emitted_once() -> None:
     """vllm-project/vllm#35184 and #29947: the end has the next index, and the whole text."""
     deltas = content_deltas(
