@@ -82,7 +82,7 @@ class ItemTexts:
     def missing(self, channel: Channel, part: int, whole: str) -> str:
         """The rest of a part after its deltas; empty if the whole is a different text, or that of
         all deltas: not every server numbers its parts correctly."""
-        if whole == self._joined(channel):
+        if whole == self.joined(channel):
             return ""
         emitted = "".join(self._emitted.get((channel, part), ()))
         return whole[len(emitted) :] if whole.startswith(emitted) else ""
@@ -90,14 +90,14 @@ class ItemTexts:
     def missing_of_parts(self, channel: Channel, wholes: Sequence[str]) -> Iterator[str]:
         """The rest of each part of a channel, compared all at once: not every server numbers its
         parts correctly."""
-        emitted = self._joined(channel)
+        emitted = self.joined(channel)
         whole = "".join(wholes)
         skipped = len(emitted) if whole.startswith(emitted) else len(whole)
         for text in wholes:
             yield text[skipped:]
             skipped = max(0, skipped - len(text))
 
-    def _joined(self, channel: Channel) -> str:
+    def joined(self, channel: Channel) -> str:
         """Everything of a channel."""
         return "".join(
             piece
@@ -117,7 +117,8 @@ class OutputItem:
         self.phase: str | None = None
         self.done = False
         self.is_server_call = False
-        self.has_name = False
+        self.name: str | None = None
+        """Of a call, once it is known."""
         self._has_call_id = False
         self.announced: Document | None = None
         """The start of a call that may be the server's own, until it is known whose it is."""
@@ -153,12 +154,18 @@ class OutputItem:
         if self.is_server_call:
             return None
         call_id = None if self._has_call_id else nonempty_string(document.get("call_id"))
-        name = None if self.has_name else nonempty_string(document.get("name"))
+        name = None if self.name else nonempty_string(document.get("name"))
         self._has_call_id = self._has_call_id or call_id is not None
-        self.has_name = self.has_name or name is not None
+        self.name = self.name or name
         if not call_id and not name:
             return None
         return ToolCall(self.number, call_id, name, kind=_CALLS[self.kind])
+
+    def is_repeated(self, document: Document) -> bool:
+        """Whether a document of the same kind says what was emitted of this item."""
+        texts = _texts_of(document)
+        is_same = all(self.texts.joined(channel) == text for channel, text in texts.items())
+        return is_same and any(texts.values()) and self.name == document.get("name")
 
 
 class ItemIndex:
@@ -237,7 +244,7 @@ class ItemIndex:
         matches = [self.find_by_id(kind_of(document), id_of(document)) for document in documents]
         candidates = [item for item in self._items if item not in matches]
         return [
-            item or self._take_match(candidates, kind_of(documents[index]), index)
+            item or self._take_match(candidates, documents[index], index)
             for index, item in enumerate(matches)
         ]
 
@@ -251,13 +258,18 @@ class ItemIndex:
         item = self.find_by_id(kind, call_id)
         return None if item is None or item.done else item
 
-    def _take_match(self, candidates: list[OutputItem], kind: str, index: int) -> OutputItem | None:
-        same_kind = [item for item in candidates if item.kind == kind]
+    def _take_match(
+        self, candidates: list[OutputItem], document: Document, index: int
+    ) -> OutputItem | None:
+        same_kind = [item for item in candidates if item.kind == kind_of(document)]
         # output[1] is the item of {"output_index": 1}, though its id has changed.
         by_index = (item for item in same_kind if item.output_index == index)
         # Indices are missing, or the same for every item ({"output_index": 0} always): by order.
         by_order = (item for item in same_kind if item.output_index is None or self._indices_repeat)
-        match = next(chain(by_index, by_order), None)
+        # vLLM makes the output anew, with other ids, and without empty messages
+        # (vllm-project/vllm#56285 and #47916): by what it says.
+        by_content = (item for item in same_kind if item.is_repeated(document))
+        match = next(chain(by_index, by_order, by_content), None)
         if match is not None:
             candidates.remove(match)
         return match
@@ -456,13 +468,10 @@ class OutputItems:
     def _finish_call(self, item: OutputItem, document: Document) -> Iterator[Delta]:
         # Arguments may have been streamed before any event named the function.
         yield from self._start_call(item, document)
-        if item.is_server_call or not item.has_name:
+        if item.is_server_call or item.name is None:
             yield Extra("call", document)
             return
-        arguments = document.get("input" if item.kind == "custom_tool_call" else "arguments")
-        if arguments is not None and not isinstance(arguments, str):  # {"arguments": {"x": 1}}
-            arguments = msgspec.json.encode(arguments).decode()
-        yield from self.emit_rest(item, "arguments", arguments)
+        yield from self.emit_rest(item, "arguments", _arguments_of(document))
         yield ToolEnd(item.number, document.get("status") != "incomplete")
 
     def _pass_on(self, item: OutputItem, document: Any) -> Iterator[Delta]:
@@ -497,6 +506,29 @@ def id_of(document: Any) -> str | None:
 def phase_of(document: Any) -> str | None:
     """The label of a message, such as `commentary`."""
     return nonempty_string(document.get("phase")) if kind_of(document) == "message" else None
+
+
+def _texts_of(document: Document) -> Mapping[Channel, str]:
+    """What a whole item says, by channel."""
+    kind = kind_of(document)
+    if kind in _CALLS:
+        return {"arguments": _arguments_of(document)}
+    if kind == "message":
+        return {"text": _join_parts(document.get("content"))}
+    summary = _join_parts(document.get("summary"))
+    return {"raw": _join_parts(document.get("content")), "summary": summary}
+
+
+def _join_parts(content: Any) -> str:
+    return "".join(string_of(part, "text") for part in parts_of(content, "text"))
+
+
+def _arguments_of(document: Document) -> str:
+    """The arguments of a call, or its free text: `{"arguments": {"x": 1}}` from some servers."""
+    arguments = document.get("input" if kind_of(document) == "custom_tool_call" else "arguments")
+    if arguments is None or isinstance(arguments, str):
+        return arguments or ""
+    return msgspec.json.encode(arguments).decode()
 
 
 def as_list(value: Any) -> Sequence[Any]:

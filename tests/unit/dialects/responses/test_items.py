@@ -172,6 +172,32 @@ def test_the_call_id_may_be_the_only_id_of_a_call(prefix: str) -> None:
     ]
 
 
+def test_an_output_that_was_made_anew_is_compared_by_what_it_says() -> None:
+    """vllm-project/vllm#56285 and #47916: other ids, and no message without text."""
+    calls = [CALL | {"id": f"u{n}", "call_id": f"c{n}", "arguments": str(n)} for n in (0, 1)]
+    thought = reasoning(id="rs", content=[{"text": "hm"}])
+    deltas = content_deltas(
+        done(0, **message("\n", id="m1")),
+        done(1, **thought),
+        *(done(2 + n, **calls[n]) for n in (0, 1)),
+        done(4, **message("b", id="m2")),
+        ended(
+            output=[
+                thought | {"id": "rs_1"},
+                *(call | {"id": call["arguments"], "call_id": "new"} for call in calls),
+                message("b", id="msg_1"),
+                CALL | {"name": "other", "arguments": "1"},
+            ]
+        ),
+    )
+    assert [delta.call_id for delta in deltas if isinstance(delta, ToolCall) and delta.name] == [
+        *("c0", "c1", "call_1"),
+    ]
+    assert [delta for delta in deltas if isinstance(delta, Text | Reasoning)] == [
+        *(Text("\n"), Reasoning("hm"), Text("b")),
+    ]
+
+
 def test_calls_may_share_their_call_id() -> None:
     call = {"type": "function_call", "call_id": "look", "name": "look", "arguments": "{}"}
     deltas = content_deltas(
