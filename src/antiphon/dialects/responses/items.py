@@ -3,8 +3,9 @@
 1. A server may send the content of an item four times: in deltas, when a part is done, when the
    item is done, and in the terminal event. The first copy is emitted; later ones add only what was
    missing.
-2. An item is identified by its id, else by its output index, else by its kind and order. Real
-   servers change the id or get the index wrong; none was seen to do both.
+2. An item is identified by its id (a call also by its call id), else by its output index, else by
+   its kind and order; in the terminal event also by what it says. Real servers change the id, get
+   the index wrong, or make all items of the terminal event anew.
 3. Messages, reasoning and calls become deltas. Any other item is passed on unchanged, and so are
    the events of its progress.
 """
