@@ -15,6 +15,8 @@ from antiphon.framing.limits import DEFAULT_LIMITS
 
 _BOM = b"\xef\xbb\xbf"
 _LF, _CR = b"\n\r"
+_JSON_BEGINS = (b"{", b"[")
+_JSON_GOES_ON = (*_JSON_BEGINS, b"}", b"]", b'"', b" ", b"\t")
 
 
 class Frame(msgspec.Struct, frozen=True, gc=False):
@@ -73,11 +75,12 @@ class LineSplitter:
 
 
 class SSEDecoder:
-    """Decoder of server-sent events, with three deviations from the standard for real servers.
+    """Decoder of server-sent events, with four deviations from the standard for real servers.
 
     The last event needs no blank line. An event whose data is empty is dropped like one without
     data: some servers send such events as keep-alives. A field `error` is data: llama.cpp had one
-    until September 2025.
+    until September 2025. Lines of a JSON document are data, even without the name of a field: so
+    Gemini reports an error within a stream (googleapis/python-genai#1162).
 
     A line or an event of more than `max_bytes` raises `ResponseTooLarge`.
     """
@@ -167,3 +170,5 @@ class SSEDecoder:
         elif name == b"error":
             self._data.append(value.removeprefix(b" "))
             self._event = "error"
+        elif line.startswith(_JSON_GOES_ON if self._data or self._held else _JSON_BEGINS):
+            self._data.append(line)

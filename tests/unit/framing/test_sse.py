@@ -168,6 +168,14 @@ def test_a_field_called_error_is_the_data_of_an_event_of_that_name() -> None:
     ]
 
 
+def test_a_json_document_without_a_field_is_data() -> None:
+    """Gemini, if a stream fails: googleapis/python-genai#1162, BerriAI/litellm#10410."""
+    document = b'{\n  "error": {\n\t"code": 429,\n"details": [\n{}\n]\n  }\n}'
+    stream = b"data: 1\n\n" + document + b"\n"
+    assert read(stream) == read(*bytewise(stream)) == [Frame(b"1"), Frame(document)]
+    assert read(b"data: " + document) == [Frame(document)]  # only the first line has it
+
+
 @pytest.mark.parametrize(
     "stream", [b"\n\n\n", b"id: 1\n\n", b"data\n\n", b"data:\n\n", b"data: \n\n"]
 )

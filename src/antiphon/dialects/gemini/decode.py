@@ -252,19 +252,23 @@ def _read_prompt_feedback(feedback: Any, had_output: bool) -> Iterator[Delta]:
 def read_usage(counts: Any) -> Iterator[Usage]:
     """Read the counts of one chunk, if it has any; they are cumulative.
 
-    `thoughtsTokenCount` is not part of `candidatesTokenCount`, and `toolUsePromptTokenCount` (what
-    server-side tools added) is not part of `promptTokenCount`: both are added.
+    `thoughtsTokenCount` is not part of `candidatesTokenCount`, unless the total shows otherwise
+    (BerriAI/litellm#10141), and `toolUsePromptTokenCount` (what server-side tools added) is not
+    part of `promptTokenCount`: both are added.
     """
     if not isinstance(counts, dict):
         return
     reasoning = count(counts.get("thoughtsTokenCount"))
+    sent = count(counts.get("promptTokenCount")) + count(counts.get("toolUsePromptTokenCount"))
+    written = count(counts.get("candidatesTokenCount"))
+    total = count(counts.get("totalTokenCount"))
+    includes_reasoning = written >= reasoning and total == sent + written
     usage = Usage(
-        input_tokens=count(counts.get("promptTokenCount"))
-        + count(counts.get("toolUsePromptTokenCount")),
-        output_tokens=count(counts.get("candidatesTokenCount")) + reasoning,
+        input_tokens=sent,
+        output_tokens=written if includes_reasoning else written + reasoning,
         cached_tokens=count(counts.get("cachedContentTokenCount")),
         reasoning_tokens=reasoning,
-        total_tokens=count(counts.get("totalTokenCount")) or None,
+        total_tokens=total or None,
     )
     if usage != Usage():
         yield usage

@@ -77,6 +77,8 @@ class ResponsesDecoder:
         """`server_tools` are executed by the provider: their calls are hidden from the client."""
         self.items = OutputItems(server_tools)
         self._started = False
+        self._failure: Delta | None = None
+        """A failure without a reason: Azure gives that in another event (maximhq/bifrost#6652)."""
         self.ended = False
         """The provider has announced the end of the stream."""
 
@@ -96,18 +98,23 @@ class ResponsesDecoder:
         """Read an event without a reader: progress of a hosted tool, or something unknown. A frame
         that is no event of the API may be an error."""
         if not kind.startswith("response.") or kind == "response.error":
-            yield from decode_unexpected(data)
+            for delta in decode_unexpected(data):
+                self._failure = None if isinstance(delta, Failure) else self._failure
+                yield delta
         elif kind not in _IGNORED:
             event = decode_lenient(_read_document, data) if _EVENT_NAME.fullmatch(kind) else {}
             yield from self.items.pass_on_event(kind, event)
 
     def close(self) -> list[Delta]:
         """End of input; a cut stream adds nothing."""
-        return []
+        failure, self._failure = self._failure, None
+        return [] if failure is None else [failure]
 
     def _end_of_stream(self) -> list[Delta]:
         """`[DONE]` without a terminal event is a normal end if every item was finished."""
         self.ended = True
+        if self._failure is not None:
+            return self.close()
         return [Finish("stop")] if self.items.all_done else []
 
     def start(self, response: _UpstreamResponse | None) -> Iterator[Delta]:
@@ -121,13 +128,18 @@ class ResponsesDecoder:
         """Emit the parts of the response that were not streamed, its usage and how it ended.
 
         `error` is that of the terminal event, for a response that has none itself."""
-        self.ended = True
+        error = response.error or error
+        self.ended = status != "failed" or bool(error)
         yield from self.start(response)
         yield from self.items.reconcile(response.output)
         if isinstance(response.usage, dict):
             yield read_usage(response.usage)
         yield from read_service_tier(response.service_tier)
-        yield _final_delta(response, status, response.error or error)
+        final = _final_delta(response, status, error)
+        if self.ended:
+            yield final
+        else:
+            self._failure = final
 
 
 def decode(body: bytes, *, server_tools: frozenset[str] = frozenset()) -> list[Delta]:
@@ -141,7 +153,8 @@ def decode(body: bytes, *, server_tools: frozenset[str] = frozenset()) -> list[D
             _failure(decode_lenient(_read_document, body), "The provider's body is not a response.")
         ]
     decoder = ResponsesDecoder(server_tools=server_tools)
-    return list(decoder.end(response, nonempty_string(response.status) or "completed"))
+    deltas = decoder.end(response, nonempty_string(response.status) or "completed")
+    return [*deltas, *decoder.close()]
 
 
 # The end of a response
@@ -192,7 +205,7 @@ def _part_done(kind: str, channel: Channel, field: str) -> EventReader:
     """
 
     def read(decoder: ResponsesDecoder, event: _Event) -> Iterator[Delta]:
-        item = decoder.items.find(kind, event.item_id, event.output_index)
+        item = decoder.items.find(kind, event.item_id, event.output_index, is_end=True)
         part = event.summary_index if channel == "summary" else event.content_index
         yield from decoder.items.emit_rest(item, channel, getattr(event, field), part)
 

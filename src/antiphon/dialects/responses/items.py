@@ -3,8 +3,9 @@
 1. A server may send the content of an item four times: in deltas, when a part is done, when the
    item is done, and in the terminal event. The first copy is emitted; later ones add only what was
    missing.
-2. An item is identified by its id, else by its output index, else by its kind and order. Real
-   servers change the id or get the index wrong; none was seen to do both.
+2. An item is identified by its id (a call also by its call id), else by its output index, else by
+   its kind and order; in the terminal event also by what it says. Real servers change the id, get
+   the index wrong, or make all items of the terminal event anew.
 3. Messages, reasoning and calls become deltas. Any other item is passed on unchanged, and so are
    the events of its progress.
 """
@@ -53,6 +54,60 @@ _NOT_PASSED_ON = frozenset({"type", "sequence_number", "obfuscation"})
 _NOT_STATE = frozenset({"type", "status", "content"})
 
 
+class ItemTexts:
+    """The texts of one item, as far as they were emitted."""
+
+    def __init__(self) -> None:
+        self._emitted: dict[tuple[Channel, int], list[str]] = {}
+        self._raw_part: int | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._emitted
+
+    def open_part(self, channel: Channel, index: int) -> int:
+        """The number of the part that an event belongs to. One of raw reasoning ends where the
+        server says so: vLLM counts up with every delta (vllm-project/vllm#35184)."""
+        if channel != "raw":
+            return index
+        if self._raw_part is None:
+            self._raw_part = index
+        return self._raw_part
+
+    def end_part(self) -> None:
+        self._raw_part = None
+
+    def record(self, channel: Channel, part: int, text: str) -> None:
+        self._emitted.setdefault((channel, part), []).append(text)
+
+    def missing(self, channel: Channel, part: int, whole: str) -> str:
+        """The rest of a part after its deltas; empty if the whole is a different text, or that of
+        all deltas: not every server numbers its parts correctly."""
+        if whole == self.joined(channel):
+            return ""
+        emitted = "".join(self._emitted.get((channel, part), ()))
+        return whole[len(emitted) :] if whole.startswith(emitted) else ""
+
+    def missing_of_parts(self, channel: Channel, wholes: Sequence[str]) -> Iterator[str]:
+        """The rest of each part of a channel, compared all at once: not every server numbers its
+        parts correctly."""
+        emitted = self.joined(channel)
+        whole = "".join(wholes)
+        skipped = len(emitted) if whole.startswith(emitted) else len(whole)
+        for text in wholes:
+            yield text[skipped:]
+            skipped = max(0, skipped - len(text))
+
+    def joined(self, channel: Channel) -> str:
+        """Everything of a channel."""
+        return "".join(
+            piece
+            for (each, _), pieces in self._emitted.items()
+            if each == channel
+            for piece in pieces
+        )
+
+
 class OutputItem:
     """One output item, and how much of it was emitted."""
 
@@ -63,19 +118,15 @@ class OutputItem:
         self.phase: str | None = None
         self.done = False
         self.is_server_call = False
-        self.has_name = False
+        self.name: str | None = None
+        """Of a call, once it is known."""
         self._has_call_id = False
         self.announced: Document | None = None
         """The start of a call that may be the server's own, until it is known whose it is."""
         self.annotations = 0
         self.is_started = False
         """It is a raw item, and its start was emitted."""
-        self._emitted: dict[tuple[Channel, int], list[str]] = {}
-
-    @property
-    def has_text(self) -> bool:
-        """Whether any text of it was emitted."""
-        return bool(self._emitted)
+        self.texts = ItemTexts()
 
     def label(self, phase: str | None) -> None:
         """Take the label of a message, as far as the server gives one."""
@@ -104,35 +155,18 @@ class OutputItem:
         if self.is_server_call:
             return None
         call_id = None if self._has_call_id else nonempty_string(document.get("call_id"))
-        name = None if self.has_name else nonempty_string(document.get("name"))
+        name = None if self.name else nonempty_string(document.get("name"))
         self._has_call_id = self._has_call_id or call_id is not None
-        self.has_name = self.has_name or name is not None
+        self.name = self.name or name
         if not call_id and not name:
             return None
         return ToolCall(self.number, call_id, name, kind=_CALLS[self.kind])
 
-    def record(self, channel: Channel, part: int, text: str) -> None:
-        self._emitted.setdefault((channel, part), []).append(text)
-
-    def missing(self, channel: Channel, part: int, whole: str) -> str:
-        """The rest of a part after its deltas; empty if the whole is a different text."""
-        emitted = "".join(self._emitted.get((channel, part), ()))
-        return whole[len(emitted) :] if whole.startswith(emitted) else ""
-
-    def missing_of_parts(self, channel: Channel, wholes: Sequence[str]) -> Iterator[str]:
-        """The rest of each part of a channel, compared all at once: not every server numbers its
-        parts correctly."""
-        emitted = "".join(
-            piece
-            for (each, _), pieces in self._emitted.items()
-            if each == channel
-            for piece in pieces
-        )
-        whole = "".join(wholes)
-        skipped = len(emitted) if whole.startswith(emitted) else len(whole)
-        for text in wholes:
-            yield text[skipped:]
-            skipped = max(0, skipped - len(text))
+    def is_repeated(self, document: Document) -> bool:
+        """Whether a document of the same kind says what was emitted of this item."""
+        texts = _texts_of(document)
+        is_same = all(self.texts.joined(channel) == text for channel, text in texts.items())
+        return is_same and any(texts.values()) and self.name == document.get("name")
 
 
 class ItemIndex:
@@ -149,8 +183,11 @@ class ItemIndex:
         """There was at least one item, and every item was reported as done."""
         return bool(self._items) and all(item.done for item in self._items)
 
-    def find(self, kind: str, item_id: Any, output_index: Any) -> OutputItem:
-        """Find the item of a streamed event, or start a new one."""
+    def find(
+        self, kind: str, item_id: Any, output_index: Any, *, is_end: bool = False
+    ) -> OutputItem:
+        """Find the item of a streamed event, or start a new one. `is_end`: the event ends a part,
+        which was begun before."""
         # {"item_id": "msg_1", "output_index": 0}
         item = self.find_by_id(kind, item_id)
         # {"item_id": "x2", "output_index": 0}: the id changes from event to event. An item that is
@@ -159,7 +196,16 @@ class ItemIndex:
         # {"delta": "a"}: neither id nor index
         if item is None and not item_id and not isinstance(output_index, int):
             item = next((each for each in reversed(self._items) if each.kind == kind), None)
+        if item is None and is_end:
+            item = self.find_open(kind, item_id)
         return item or self.add(kind, item_id, output_index)
+
+    def find_open(self, kind: str, item_id: Any) -> OutputItem | None:
+        """Find the item that an event without an id ends: vLLM gives it the index of the next item
+        (vllm-project/vllm#23927)."""
+        if item_id or kind in _CALLS:
+            return None
+        return next((each for each in self._items if each.kind == kind and not each.done), None)
 
     def find_any(self, item_id: Any, output_index: Any) -> OutputItem | None:
         """Find an item of any kind."""
@@ -169,7 +215,10 @@ class ItemIndex:
         return item
 
     def find_by_id(self, kind: str, item_id: Any) -> OutputItem | None:
-        item = self._by_id.get(item_id) if isinstance(item_id, str) else None
+        if not isinstance(item_id, str):
+            return None
+        # {"item_id": "fc_call_1"}, of a call that has no other id than "call_1"
+        item = self._by_id.get(item_id) or self._by_id.get(item_id.removeprefix("fc_"))
         return item if item is not None and item.kind == kind else None
 
     def find_by_index(self, kind: str, output_index: Any, *, open_only: bool) -> OutputItem | None:
@@ -196,17 +245,32 @@ class ItemIndex:
         matches = [self.find_by_id(kind_of(document), id_of(document)) for document in documents]
         candidates = [item for item in self._items if item not in matches]
         return [
-            item or self._take_match(candidates, kind_of(documents[index]), index)
+            item or self._take_match(candidates, documents[index], index)
             for index, item in enumerate(matches)
         ]
 
-    def _take_match(self, candidates: list[OutputItem], kind: str, index: int) -> OutputItem | None:
-        same_kind = [item for item in candidates if item.kind == kind]
+    def name_call(self, item: OutputItem, call_id: str | None) -> None:
+        """Let events find a call by its call id: that of llama.cpp and Ollama may have no other id
+        and no index (can1357/oh-my-pi#2016 and #2719)."""
+        if call_id is not None and self.find_open_call(item.kind, call_id) is None:
+            self._by_id[call_id] = item
+
+    def find_open_call(self, kind: str, call_id: str | None) -> OutputItem | None:
+        item = self.find_by_id(kind, call_id)
+        return None if item is None or item.done else item
+
+    def _take_match(
+        self, candidates: list[OutputItem], document: Document, index: int
+    ) -> OutputItem | None:
+        same_kind = [item for item in candidates if item.kind == kind_of(document)]
         # output[1] is the item of {"output_index": 1}, though its id has changed.
         by_index = (item for item in same_kind if item.output_index == index)
         # Indices are missing, or the same for every item ({"output_index": 0} always): by order.
         by_order = (item for item in same_kind if item.output_index is None or self._indices_repeat)
-        match = next(chain(by_index, by_order), None)
+        # vLLM makes the output anew, with other ids, and without empty messages
+        # (vllm-project/vllm#56285 and #47916): by what it says.
+        by_content = (item for item in same_kind if item.is_repeated(document))
+        match = next(chain(by_index, by_order, by_content), None)
         if match is not None:
             candidates.remove(match)
         return match
@@ -227,9 +291,12 @@ class OutputItems:
         """There was at least one item, and every item was reported as done."""
         return self._index.all_done
 
-    def find(self, kind: str, item_id: Any, output_index: Any) -> OutputItem:
-        """Find the item of a streamed event, or start a new one."""
-        return self._index.find(kind, item_id, output_index)
+    def find(
+        self, kind: str, item_id: Any, output_index: Any, *, is_end: bool = False
+    ) -> OutputItem:
+        """Find the item of a streamed event, or start a new one. `is_end`: the event ends a part,
+        which was begun before."""
+        return self._index.find(kind, item_id, output_index, is_end=is_end)
 
     # Streaming
 
@@ -242,6 +309,7 @@ class OutputItems:
             item = self._index.add(kind, item_id, output_index)
         item.label(phase_of(document))
         if kind in _CALLS:
+            self._index.name_call(item, nonempty_string(document.get("call_id")))
             # One that begins as completed may be the server's own (Perplexity's search is): then
             # it has no arguments, and is another item when it is done.
             if document.get("status") == "completed":
@@ -273,8 +341,8 @@ class OutputItems:
             yield from self._start_call(item, item.announced)
         if not isinstance(text, str) or not text or item.is_server_call:
             return
-        number = part if isinstance(part, int) else 0
-        item.record(channel, number, text)
+        number = item.texts.open_part(channel, part if isinstance(part, int) else 0)
+        item.texts.record(channel, number, text)
         yield from self._switch_to(item)
         if channel == "text":
             yield Text(text, read_logprobs({"content": logprobs}) if logprobs else ())
@@ -291,7 +359,8 @@ class OutputItems:
         """Emit what the deltas of a finished part left out."""
         if isinstance(whole, str):
             number = part if isinstance(part, int) else 0
-            yield from self.emit(item, channel, item.missing(channel, number, whole), part)
+            yield from self.emit(item, channel, item.texts.missing(channel, number, whole), part)
+            item.texts.end_part()
 
     def annotate(self, item: OutputItem, annotation: Any) -> Iterator[Delta]:
         if isinstance(annotation, dict):
@@ -314,6 +383,9 @@ class OutputItems:
         item_id = id_of(document)
         item = self._index.find_by_id(kind, item_id)
         item = item or self._index.find_by_index(kind, output_index, open_only=True)
+        if item is None and kind in _CALLS:
+            item = self._index.find_open_call(kind, nonempty_string(document.get("call_id")))
+        item = item or self._index.find_open(kind, item_id)
         item = item or self._index.add(kind, item_id, output_index)
         yield from self._finish_item(item, document)
 
@@ -356,8 +428,10 @@ class OutputItems:
                 parts.append(part)
             else:
                 yield Extra("content_part", part)
-        texts = item.missing_of_parts("text", [string_of(part, "text") for part in parts])
-        refusals = item.missing_of_parts("refusal", [string_of(part, "refusal") for part in parts])
+        texts = item.texts.missing_of_parts("text", [string_of(part, "text") for part in parts])
+        refusals = item.texts.missing_of_parts(
+            "refusal", [string_of(part, "refusal") for part in parts]
+        )
         emitted = item.annotations
         for part, text, refusal in zip(parts, texts, refusals, strict=True):
             logprobs = part.get("logprobs") if text == part.get("text") else None
@@ -372,9 +446,11 @@ class OutputItems:
         channels: tuple[tuple[Channel, str], ...] = (("summary", "summary"), ("raw", "content"))
         for channel, field in channels:
             wholes = [string_of(part, "text") for part in parts_of(document.get(field), "text")]
-            for number, text in enumerate(item.missing_of_parts(channel, wholes)):
+            for number, text in enumerate(item.texts.missing_of_parts(channel, wholes)):
+                if number:
+                    item.texts.end_part()
                 yield from self.emit(item, channel, text, number)
-        if not item.has_text:
+        if item.texts.is_empty:
             yield from self._switch_to(item)
             yield EmptyReasoning()
         # {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAA"}
@@ -393,13 +469,10 @@ class OutputItems:
     def _finish_call(self, item: OutputItem, document: Document) -> Iterator[Delta]:
         # Arguments may have been streamed before any event named the function.
         yield from self._start_call(item, document)
-        if item.is_server_call or not item.has_name:
+        if item.is_server_call or item.name is None:
             yield Extra("call", document)
             return
-        arguments = document.get("input" if item.kind == "custom_tool_call" else "arguments")
-        if arguments is not None and not isinstance(arguments, str):  # {"arguments": {"x": 1}}
-            arguments = msgspec.json.encode(arguments).decode()
-        yield from self.emit_rest(item, "arguments", arguments)
+        yield from self.emit_rest(item, "arguments", _arguments_of(document))
         yield ToolEnd(item.number, document.get("status") != "incomplete")
 
     def _pass_on(self, item: OutputItem, document: Any) -> Iterator[Delta]:
@@ -434,6 +507,29 @@ def id_of(document: Any) -> str | None:
 def phase_of(document: Any) -> str | None:
     """The label of a message, such as `commentary`."""
     return nonempty_string(document.get("phase")) if kind_of(document) == "message" else None
+
+
+def _texts_of(document: Document) -> Mapping[Channel, str]:
+    """What a whole item says, by channel."""
+    kind = kind_of(document)
+    if kind in _CALLS:
+        return {"arguments": _arguments_of(document)}
+    if kind == "message":
+        return {"text": _join_parts(document.get("content"))}
+    summary = _join_parts(document.get("summary"))
+    return {"raw": _join_parts(document.get("content")), "summary": summary}
+
+
+def _join_parts(content: Any) -> str:
+    return "".join(string_of(part, "text") for part in parts_of(content, "text"))
+
+
+def _arguments_of(document: Document) -> str:
+    """The arguments of a call, or its free text: `{"arguments": {"x": 1}}` from some servers."""
+    arguments = document.get("input" if kind_of(document) == "custom_tool_call" else "arguments")
+    if arguments is None or isinstance(arguments, str):
+        return arguments or ""
+    return msgspec.json.encode(arguments).decode()
 
 
 def as_list(value: Any) -> Sequence[Any]:

@@ -84,6 +84,14 @@ def test_a_failed_status_without_an_error_is_a_protocol_fault(status: str) -> No
     assert failure(ended(status)).fault.type == "protocol"
 
 
+def test_a_failure_without_a_reason_has_that_of_the_next_event() -> None:
+    """Azure, if its content filter ends a stream: maximhq/bifrost#6652 and #6419."""
+    error = {"code": "content_policy_violation", "message": "The response was filtered."}
+    events = (ended("failed", error=None), {"type": "keepalive"}, {"type": "error", "error": error})
+    assert failure(*events).fault.type == "content_blocked"
+    assert failure(ended("failed"), b"[DONE]").fault.type == "protocol"
+
+
 def test_a_frame_that_cannot_be_read_is_a_failure() -> None:
     assert failure(b'{"type":').fault.type == "protocol"
 

@@ -154,6 +154,102 @@ def test_items_only_in_the_terminal_event_are_emitted_with_it() -> None:
     ]
 
 
+@pytest.mark.parametrize("prefix", ["", "fc_"], ids=["llama.cpp", "Ollama"])
+def test_the_call_id_may_be_the_only_id_of_a_call(prefix: str) -> None:
+    """can1357/oh-my-pi#2016 and #2719: parallel calls, whose items have neither id nor index."""
+    calls = [{"type": "function_call", "call_id": each, "name": "look"} for each in "ab"]
+    whole = [call | {"arguments": "{}"} for call in calls]
+    deltas = content_deltas(
+        *(event("output_item.added", item=call | {"arguments": ""}) for call in calls),
+        *(event("function_call_arguments.delta", item_id=prefix + n, delta="{}") for n in "ab"),
+        *(event("output_item.done", item=call) for call in whole),
+        ended(output=whole),
+    )
+    assert deltas == [
+        *(ToolCall(0, "a", "look"), ToolCall(1, "b", "look")),
+        *(ToolCall(0, arguments="{}"), ToolCall(1, arguments="{}")),
+        *(ToolEnd(0), ToolEnd(1)),
+    ]
+
+
+def test_an_output_that_was_made_anew_is_compared_by_what_it_says() -> None:
+    """vllm-project/vllm#56285 and #47916: other ids, and no message without text."""
+    calls = [CALL | {"id": f"u{n}", "call_id": f"c{n}", "arguments": str(n)} for n in (0, 1)]
+    thought = reasoning(id="rs", content=[{"text": "hm"}])
+    deltas = content_deltas(
+        done(0, **message("\n", id="m1")),
+        done(1, **thought),
+        *(done(2 + n, **calls[n]) for n in (0, 1)),
+        done(4, **message("b", id="m2")),
+        ended(
+            output=[
+                thought | {"id": "rs_1"},
+                *(call | {"id": call["arguments"], "call_id": "new"} for call in calls),
+                message("b", id="msg_1"),
+                CALL | {"name": "other", "arguments": "1"},
+            ]
+        ),
+    )
+    assert [delta.call_id for delta in deltas if isinstance(delta, ToolCall) and delta.name] == [
+        *("c0", "c1", "call_1"),
+    ]
+    assert [delta for delta in deltas if isinstance(delta, Text | Reasoning)] == [
+        *(Text("\n"), Reasoning("hm"), Text("b")),
+    ]
+
+
+def test_calls_may_share_their_call_id() -> None:
+    call = {"type": "function_call", "call_id": "look", "name": "look", "arguments": "{}"}
+    deltas = content_deltas(
+        *(each for n in (0, 1) for each in (added(n, **call), done(n, **call))),
+        ended(output=[call, call]),
+    )
+    assert [delta for delta in deltas if isinstance(delta, ToolEnd)] == [ToolEnd(0), ToolEnd(1)]
+
+
+def test_a_part_whose_index_grows_with_every_delta_is_emitted_once() -> None:
+    """vllm-project/vllm#35184 and #29947: the end has the next index, and the whole text."""
+    deltas = content_deltas(
+        *(event("reasoning_text.delta", item_id="rs", content_index=n, delta="hm") for n in (0, 1)),
+        event("reasoning_text.done", item_id="rs", content_index=2, text="hmhm"),
+        done(0, **reasoning(id="rs", content=[{"text": "hmhm!"}])),
+        *(text("ab"[n], 1) | {"content_index": n} for n in (0, 1)),
+        event("output_text.done", item_id="msg_1", output_index=1, content_index=2, text="ab"),
+        done(1, **message("abc", id="msg_1")),
+    )
+    assert deltas == [
+        *(Reasoning("hm"), Reasoning("hm"), Reasoning("!")),
+        *(ItemEnd(), Text("a"), Text("b"), Text("c")),
+    ]
+
+
+def test_the_end_of_an_item_without_id_may_have_the_index_of_the_next_one() -> None:
+    """vllm-project/vllm#23927: gpt-oss."""
+    deltas = content_deltas(
+        added(0, **reasoning(id="")),
+        event("reasoning_text.delta", item_id="", output_index=0, content_index=0, delta="hm"),
+        event("reasoning_text.done", item_id="", output_index=1, content_index=0, text="hm"),
+        done(1, **reasoning(id="", content=[{"text": "hm"}])),
+        added(1, type="message", id="", content=[]),
+        text("a", 1, ""),
+        event("output_text.done", item_id="", output_index=2, content_index=0, text="a"),
+        done(2, **message("a", id="")),
+        ended(output=[reasoning(id="rs_1", content=[{"text": "hm"}]), message("a", id="msg_1")]),
+    )
+    assert deltas == [Reasoning("hm"), ItemEnd(), Text("a")]
+
+
+def test_each_part_of_raw_reasoning_is_kept_apart() -> None:
+    place = {"item_id": "rs_1", "output_index": 0}
+    deltas = content_deltas(
+        event("reasoning_text.delta", **place, content_index=0, delta="a"),
+        event("reasoning_text.done", **place, content_index=0, text="a"),
+        event("reasoning_text.delta", **place, content_index=1, delta="b"),
+        done(0, **reasoning(id="rs_1", content=[{"text": "a"}, {"text": "b"}, {"text": "c"}])),
+    )
+    assert deltas == [Reasoning("a"), Reasoning("b", part=1), Reasoning("c", part=2)]
+
+
 @pytest.mark.parametrize("output", [None, [], "x", [None, 5]])
 def test_a_terminal_event_without_items_adds_nothing(output: object) -> None:
     assert content_deltas(text("a"), ended(output=output)) == [Text("a")]
