@@ -130,8 +130,7 @@ class _BlockingTransport(httpx2.BaseTransport):
         return httpx2.Response(reply.status, headers=headers, stream=stream)
 
     def close(self) -> None:
-        self._thread.call(self._host.close())
-        self._thread.close()
+        self._thread.close(self._host.close())
 
 
 class _BlockingBody(httpx2.SyncByteStream):
