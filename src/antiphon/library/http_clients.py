@@ -110,8 +110,10 @@ class _AsyncBody(httpx2.AsyncByteStream):
         return self._pieces
 
     async def aclose(self) -> None:
-        await self._pieces.aclose()
-        await self._body.close()
+        try:
+            await self._pieces.aclose()
+        finally:
+            await self._body.close()
 
 
 class _BlockingTransport(httpx2.BaseTransport):
