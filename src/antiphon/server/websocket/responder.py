@@ -86,7 +86,7 @@ class Responder:
         with ExitStack() as held:
             prepared = await prepare_request(exchange, request, held, self._turns)
             if generate:
-                await self._stream(exchange, prepared, reply, held.pop_all())
+                await self._stream(exchange, prepared, reply, held)
                 return
         events = await warm_up(exchange.services, prepared)
         reply.begin(prepared, ())
@@ -96,7 +96,7 @@ class Responder:
         self, exchange: Exchange, prepared: Prepared, reply: _Reply, held: ExitStack
     ) -> None:
         live = exchange.process.live.create(exchange.services, prepared)
-        live.run.hold(held)
+        live.run.hold(held.pop_all())
         try:
             await live.open(exchange.setup.server.commit_after_s)
             reply.begin(prepared, live.run.diagnostics)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import Any
+from typing import Any, NoReturn
 from unittest.mock import ANY
 
 import pytest
@@ -12,6 +12,7 @@ from msgspec import structs
 
 from antiphon.config import ClientLimitConfig, LimitConfig
 from antiphon.core.faults.fault import FaultType, connection_fault
+from antiphon.dialects.chat.dialect import ChatDialect
 from antiphon.errors import StoreError, UpstreamError
 from antiphon.store.store import Store, Turn
 from tests.support.applications import (
@@ -324,3 +325,24 @@ async def test_a_conversation_is_continued_by_one_response_at_a_time() -> None:
     assert warm["error"]["param"] == "generate"
     assert socket.sent[-1]["type"] == "response.completed"
     assert len(document_of(items)["data"]) == 2
+
+
+class BrokenDialect(ChatDialect):
+    """The dialect of a package that has a bug."""
+
+    def for_client(self, client_format: str) -> NoReturn:
+        raise RuntimeError("a bug")
+
+
+async def test_a_bug_before_a_response_begins_leaves_its_conversation_free() -> None:
+    async with open_application() as opened, connected(opened) as socket:
+        made = await opened.request("POST", "/v1/conversations", b"{}")
+        frame = create_frame("one", conversation=document_of(made)["id"], store=True)
+        provider = opened.engine.router.providers["echo"]
+        working = provider.dialect
+        structs.force_setattr(provider, "dialect", BrokenDialect())
+        (failed,) = await socket.turn(frame)
+        structs.force_setattr(provider, "dialect", working)
+        frames = await socket.turn(frame)
+    assert failed["status"] == 500
+    assert output_text(frames) == "one"
