@@ -61,9 +61,9 @@ class Responder:
         try:
             frame.check()
             await self._create(exchange, reply)
-        except ConnectionError:
-            return  # the client is gone
         except Exception as error:
+            if isinstance(error, ConnectionError) and reply.has_begun:
+                return  # the client is gone
             reply.evict_parent()
             await self.reject(error, exchange, frame.stream_id)
 
@@ -116,6 +116,11 @@ class _Reply:
         self._parent = turns.find(frame.parent_id)
         self._send = send
         self._fields = self._first_fields = encode_fields(frame.stream_id, {})
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether events are being sent: before, a lost connection is not that of the client."""
+        return self._prepared is not None
 
     def begin(self, prepared: Prepared, diagnostics: Sequence[Diagnostic]) -> None:
         """Take the events of a response from now on. The first event has the diagnostics, which

@@ -14,6 +14,7 @@ from antiphon.config import ClientLimitConfig, LimitConfig
 from antiphon.core.faults.fault import FaultType, connection_fault
 from antiphon.dialects.chat.dialect import ChatDialect
 from antiphon.errors import StoreError, UpstreamError
+from antiphon.stages.builtin import PersistStage
 from antiphon.store.store import Store, Turn
 from tests.support.applications import (
     GatedUpstream,
@@ -346,3 +347,22 @@ async def test_a_bug_before_a_response_begins_leaves_its_conversation_free() -> 
         frames = await socket.turn(frame)
     assert failed["status"] == 500
     assert output_text(frames) == "one"
+
+
+class UnreachableStage(PersistStage):
+    """A stage of a package, whose own server is away."""
+
+    def __init__(self) -> None:
+        raise ConnectionRefusedError("the server of the stage")
+
+
+async def test_a_stage_without_its_server_is_an_error_and_not_a_client_that_is_gone() -> None:
+    async with open_application() as opened:
+        setup = opened.application.process.setup
+        setup.engine.services = replace(setup.engine.services, stages=[UnreachableStage])
+        async with connected(opened) as socket:
+            (failed,) = await socket.turn(create_frame())
+        answers = [await opened.create(), await opened.create(stream=True)]
+    assert failed["status"] == 500
+    assert [answer.status for answer in answers] == [500, 500]
+    assert [entry.event for entry in opened.log] == ["gateway.bug"] * 3
