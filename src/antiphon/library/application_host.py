@@ -26,14 +26,20 @@ class ApplicationHost:
         """Return the application, opened if it is not open yet."""
         async with self._opening:
             if self._application is None:
-                setup = await self._resources.enter_async_context(
-                    open_setup(self._config, os.environ, write_log)
-                )
-                process = GatewayProcess(setup)
-                self._resources.push_async_callback(process.close)
-                await process.start()
-                self._application = Application(process)
+                self._application = await self._open()
         return self._application
+
+    async def _open(self) -> Application:
+        """Open everything, or leave nothing open: the request that opens it may be cancelled."""
+        async with AsyncExitStack() as opened:
+            setup = await opened.enter_async_context(
+                open_setup(self._config, os.environ, write_log)
+            )
+            process = GatewayProcess(setup)
+            opened.push_async_callback(process.close)
+            await process.start()
+            self._resources = opened.pop_all()
+        return Application(process)
 
     async def close(self) -> None:
         """End the runs that are left, and close every connection and file."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping, Sequence
+from concurrent.futures import CancelledError
 from typing import Any, Self, TypeVar, Unpack
+from weakref import WeakSet
 
 from antiphon import types
 from antiphon.library.gateway import Gateway
@@ -15,6 +17,7 @@ from antiphon.stages.pipeline import StageFactory
 from antiphon.types import CreateRequest
 
 _T = TypeVar("_T")
+_CLOSED = "The gateway was closed, and its responses have ended. Open another one."
 
 
 class LoopThread:
@@ -22,25 +25,55 @@ class LoopThread:
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
+        self._calling = threading.Lock()
+        self._calls: WeakSet[Coroutine[Any, Any, Any]] = WeakSet()
+        self._is_closed = False
         self._thread = threading.Thread(
             target=self._loop.run_forever, name="antiphon-library", daemon=True
         )
         self._thread.start()
 
     def call(self, coroutine: Coroutine[Any, Any, _T]) -> _T:
-        """Run a coroutine to its end; an interrupt of the caller cancels it."""
-        future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+        """Run a coroutine to its end; an interrupt of the caller cancels it. Raises `RuntimeError`
+        if the thread was closed, or is closed before the end."""
+        with self._calling:
+            if self._is_closed:
+                coroutine.close()
+                raise RuntimeError(_CLOSED)
+            self._calls.add(coroutine)
+            future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
         try:
             return future.result()
+        except CancelledError:
+            if self._is_closed:
+                raise RuntimeError(_CLOSED) from None
+            raise
         except BaseException:
             future.cancel()
             raise
 
-    def close(self) -> None:
-        self.call(self._loop.shutdown_asyncgens())
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
+    def close(self, closing: Coroutine[Any, Any, None]) -> None:
+        """End the calls of other threads, which would wait for ever; run a last coroutine, and end
+        the thread."""
+        with self._calling:
+            self._is_closed = True
+            ended = asyncio.run_coroutine_threadsafe(self._end(closing), self._loop)
+        try:
+            ended.result()
+        finally:
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+            self._loop.close()
+
+    async def _end(self, closing: Coroutine[Any, Any, None]) -> None:
+        calls = [task for task in asyncio.all_tasks() if task.get_coro() in self._calls]
+        for task in calls:
+            task.cancel()
+        await asyncio.gather(*calls, return_exceptions=True)
+        try:
+            await closing
+        finally:
+            await self._loop.shutdown_asyncgens()
 
 
 class BlockingGateway:
@@ -76,10 +109,7 @@ class BlockingGateway:
             self._is_closed = True
             thread, self._started = self._started, None
         if thread is not None:
-            try:
-                thread.call(self._gateway.close())
-            finally:
-                thread.close()
+            thread.close(self._gateway.close())
 
     def _thread(self) -> LoopThread:
         with self._starting:

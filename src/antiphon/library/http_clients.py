@@ -110,8 +110,10 @@ class _AsyncBody(httpx2.AsyncByteStream):
         return self._pieces
 
     async def aclose(self) -> None:
-        await self._pieces.aclose()
-        await self._body.close()
+        try:
+            await self._pieces.aclose()
+        finally:
+            await self._body.close()
 
 
 class _BlockingTransport(httpx2.BaseTransport):
@@ -130,8 +132,7 @@ class _BlockingTransport(httpx2.BaseTransport):
         return httpx2.Response(reply.status, headers=headers, stream=stream)
 
     def close(self) -> None:
-        self._thread.call(self._host.close())
-        self._thread.close()
+        self._thread.close(self._host.close())
 
 
 class _BlockingBody(httpx2.SyncByteStream):

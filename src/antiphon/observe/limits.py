@@ -6,7 +6,6 @@ their limit by at most the requests that were admitted before it was reached.
 
 from __future__ import annotations
 
-import asyncio
 import math
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
@@ -46,10 +45,10 @@ class ClientLimiter:
             return {}
         try:
             state = await self._counters.acquire(client, request_id, limits)
-        except asyncio.CancelledError:  # it may have been counted just before
+            headers = _format_state(state, limits)
+        except BaseException:  # it may have been counted just before
             self._counters.release(client, request_id, 0, 0)
             raise
-        headers = _format_state(state, limits)
         if state.refused_by is not None:
             raise self._refuse(state.refused_by, client, table, limits, state, headers)
         return headers

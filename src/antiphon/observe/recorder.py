@@ -65,7 +65,7 @@ class UsageRecorder:
         self._emit = emit
         self._close_s = close_s
         self._pending: dict[UsageKey, Counts] = {}
-        self._flushing: asyncio.Task[None] | None = None
+        self._flushing: dict[asyncio.Task[None], None] = {}  # in the order in which they began
         self._lock = asyncio.Lock()
         self._cleaned_hour = 0
         self._models = LabelValues(_MAX_MODELS, MAX_MODEL_NAME)
@@ -87,8 +87,8 @@ class UsageRecorder:
         except TimeoutError:
             reason = "the store took too long; the usage of the last requests is lost"
             self._emit(Entry("usage.not_written", "warning", {"reason": reason}))
-        if self._flushing is not None:
-            self._flushing.cancel()
+        for flushing in self._flushing:
+            flushing.cancel()
 
     def _schedule_flush(self) -> None:
         asyncio.get_running_loop().call_later(FLUSH_AFTER_S, self._begin_flush)
@@ -96,10 +96,20 @@ class UsageRecorder:
     def _begin_flush(self) -> None:
         if self._is_closed:
             return
-        self._flushing = asyncio.get_running_loop().create_task(self.flush())
+        _ = self._start_flush()
+
+    def _start_flush(self) -> asyncio.Task[None]:
+        flushing = asyncio.get_running_loop().create_task(self._flush())
+        self._flushing[flushing] = None
+        flushing.add_done_callback(self._flushing.pop)
+        return flushing
 
     async def flush(self) -> None:
-        """Write all requests that have ended; a failure of the store is logged."""
+        """Write all requests that have ended; a failure of the store is logged. They are also
+        written if the caller is cancelled: whether a write was interrupted in time is not known."""
+        await asyncio.shield(self._start_flush())
+
+    async def _flush(self) -> None:
         async with self._lock:
             self.accounting.drain()
             if not self._pending:

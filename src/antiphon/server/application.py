@@ -48,9 +48,9 @@ class Application:
         try:
             endpoint = respond_page if for_page else _find_endpoint(exchange, match)
             response = await endpoint(exchange)
-        except ConnectionError:
-            raise  # the client is gone
         except Exception as error:
+            if isinstance(error, ConnectionError) and exchange.document is None:
+                raise  # the client is gone: its body has not arrived
             problem = exchange.fail(error, is_recorded=_is_recorded(exchange))
             response = error_response(problem, exchange.dialect)
             response.close_connection = isinstance(error, Refused) and error.close_connection

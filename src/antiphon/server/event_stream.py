@@ -142,8 +142,10 @@ class EventStream:
                 taken.release()
             await writing
         finally:
-            await _cancel(writing)
-            await self.close()
+            try:
+                await _cancel(writing)
+            finally:  # a reader may be cancelled once more: anyio does it at every await
+                await self.close()
 
     async def close(self) -> None:
         if self._writer is not None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 
 import pytest
 
 import antiphon
+from antiphon.config import Config, ProviderConfig
 
 
 def test_create_and_stream_wait_for_their_results() -> None:
@@ -61,3 +63,36 @@ def test_a_gateway_without_with_opens_itself_and_close_ends_its_thread() -> None
     assert {*threading.enumerate()} <= before
     with pytest.raises(RuntimeError, match="This gateway is closed"):
         gateway.create(model="echo/echo", input="Two")
+
+
+def test_closing_the_gateway_ends_what_other_threads_wait_for() -> None:
+    errors: list[str] = []
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        silent.settimeout(20)
+        address = f"http://127.0.0.1:{silent.getsockname()[1]}/v1"
+        config = Config(providers={"silent": ProviderConfig(kind="chat", base_url=address)})
+        gateway = antiphon.BlockingGateway(config, environment={})
+
+        def wait() -> None:
+            with pytest.raises(RuntimeError) as caught:
+                gateway.create(model="silent/some-model", input="Hello")
+            errors.append(str(caught.value))
+
+        thread = threading.Thread(target=wait, daemon=True)
+        thread.start()
+        connection, _ = silent.accept()
+        gateway.close()
+        thread.join(timeout=20)
+        connection.close()
+    [error] = errors
+    assert error.startswith("The gateway was closed")
+
+
+def test_a_stream_of_a_closed_gateway_has_no_further_events() -> None:
+    with antiphon.BlockingGateway(environment={}) as gateway:
+        stream = gateway.stream(model="echo/echo", input="one two")
+        with stream:
+            events = iter(stream)
+            assert next(events)["type"] == "response.created"
+    with pytest.raises(RuntimeError, match="The gateway was closed"):
+        stream.response()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import anthropic
@@ -9,6 +10,8 @@ import openai
 import pytest
 
 import antiphon
+from antiphon.config import ClientLimitConfig, Config, LimitConfig
+from tests.support.waiting import let_others_read
 
 
 async def test_the_official_client_runs_in_process() -> None:
@@ -123,3 +126,40 @@ def test_the_blocking_client_of_anthropic_runs_in_process() -> None:
             model="echo/echo", max_tokens=100, messages=ask("Hello there")
         )
     assert message.content[0].text == "Hello there"  # type: ignore[union-attr]
+
+
+async def test_a_stream_that_is_cancelled_until_it_has_ended_gives_its_place_back() -> None:
+    limits = LimitConfig(clients={"local": ClientLimitConfig(max_streams=1)})
+    http_client = antiphon.openai_http_client(Config(limits=limits))
+    async with openai.AsyncOpenAI(http_client=http_client, api_key="none", max_retries=0) as client:
+
+        async def read_slowly() -> None:
+            async with await client.responses.create(
+                model="echo/echo", input="one two", stream=True
+            ) as stream:
+                async for _ in stream:
+                    await asyncio.Event().wait()
+
+        reading = asyncio.ensure_future(read_slowly())
+        await let_others_read()
+        while not reading.done():  # as cancel scopes of anyio do
+            reading.cancel()
+            await asyncio.sleep(0)
+        await let_others_read()
+        response = await client.responses.create(model="echo/echo", input="Hello")
+    assert response.output_text == "Hello"
+
+
+async def test_a_stream_that_another_task_closes_gives_its_place_back() -> None:
+    limits = LimitConfig(clients={"local": ClientLimitConfig(max_streams=1)})
+    async with antiphon.openai_http_client(Config(limits=limits)) as client:
+        url = "http://localhost/v1/responses"
+        body = {"model": "echo/echo", "input": "one two", "stream": True}
+        streamed = await client.send(client.build_request("POST", url, json=body), stream=True)
+        reading = asyncio.ensure_future(anext(streamed.aiter_raw()))
+        await asyncio.sleep(0)
+        with pytest.raises(RuntimeError, match="already running"):
+            await streamed.aclose()
+        await asyncio.wait((reading,))
+        again = await client.post(url, json={"model": "echo/echo", "input": "Hello"})
+    assert again.status_code == 200

@@ -13,13 +13,25 @@ from antiphon.core.response import ResponseUsage
 from antiphon.engine.accounting import DOLLAR
 from antiphon.engine.report import RunReport
 from antiphon.errors import ConfigError, LimitExceeded
-from antiphon.observe.counters import MemoryLimitCounters
+from antiphon.observe.counters import LimitState, MemoryLimitCounters
 from antiphon.observe.limits import ClientLimiter, check_limits
 from antiphon.stages.log import Entry
 
 pytestmark = pytest.mark.anyio
 
 NOW = datetime(2026, 12, 31, 18, 30, tzinfo=UTC).timestamp()
+
+
+class BrokenCounters(MemoryLimitCounters):
+    """Counters that break after they have counted."""
+
+    is_broken = True
+
+    async def acquire(self, client: str, request_id: str, limits: ClientLimitConfig) -> LimitState:
+        state = await super().acquire(client, request_id, limits)
+        if self.is_broken:
+            raise RuntimeError("a bug")
+        return state
 
 
 def make_limiter(log: list[Entry] | None = None, **tables: ClientLimitConfig) -> ClientLimiter:
@@ -58,6 +70,16 @@ async def test_an_admitted_request_sees_what_is_left() -> None:
         "x-ratelimit-remaining-tokens": "100",
         "x-ratelimit-reset-tokens": "0.000s",
     }
+
+
+async def test_a_request_that_a_bug_ends_while_it_is_counted_takes_no_place() -> None:
+    counters = BrokenCounters(lambda: 100.0, lambda: NOW)
+    limits = {"me": ClientLimitConfig(max_streams=1)}
+    limiter = ClientLimiter(limits, counters, lambda: NOW, lambda entry: None)
+    with pytest.raises(RuntimeError):
+        await limiter.admit("me", "r1")
+    counters.is_broken = False
+    assert await limiter.admit("me", "r2") == {}
 
 
 async def test_a_refused_request_learns_when_to_try_again() -> None:

@@ -68,6 +68,18 @@ class Stuck(UsageRows):
         await asyncio.Event().wait()
 
 
+class Gated(UsageRows):
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_waiting = asyncio.Event()
+        self.gate = asyncio.Event()
+
+    async def add(self, rows: Mapping[UsageKey, Counts]) -> None:
+        self.is_waiting.set()
+        await self.gate.wait()
+        await super().add(rows)
+
+
 def named(counts: Sequence[int]) -> dict[str, int]:
     return {name: value for name, value in zip(COUNTS, counts, strict=True) if value}
 
@@ -217,3 +229,21 @@ async def test_rows_that_were_written_are_not_written_again_if_old_ones_cannot_b
     [counts] = (await table.read(0, 30_000)).values()
     assert named(counts)["requests"] == 2
     assert [entry.event for entry in log] == ["usage.not_deleted"]
+
+
+async def test_requests_are_counted_also_if_who_asked_for_it_leaves_while_they_are_written() -> (
+    None
+):
+    table, accounting = Gated(), Accounting()
+    recorder = UsageRecorder(table, accounting, lambda entry: None)
+    recorder.start()
+    accounting.record(ended())
+    flushing = asyncio.ensure_future(recorder.flush())  # for a reload, whose client leaves
+    await table.is_waiting.wait()
+    flushing.cancel()
+    await asyncio.wait((flushing,))
+    table.gate.set()
+    accounting.record(ended())
+    await recorder.close()
+    [counts] = (await table.read(0, 30_000)).values()
+    assert named(counts)["requests"] == 2

@@ -288,6 +288,19 @@ async def test_the_next_batch_is_not_produced_before_the_reader_asks_for_it() ->
         await reader.aclose()
 
 
+async def test_an_iteration_that_is_cancelled_again_while_it_ends_ends_its_run() -> None:
+    async with open_application() as opened:
+        response = await opened.create(stream=True, input="one two")
+        assert isinstance(response.body, EventStream)
+        reader = response.body.__aiter__()
+        await anext(reader)
+        closing = asyncio.ensure_future(reader.aclose())
+        await asyncio.sleep(0)
+        closing.cancel()
+        await asyncio.wait((closing,))
+        await until(lambda: not opened.engine.active, "the run has ended")
+
+
 class BrokenRenderer(ResponsesRenderer):
     def feed(self, batch: EventBatch) -> NoReturn:
         raise RuntimeError("a bug")

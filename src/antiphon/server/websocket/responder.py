@@ -61,9 +61,9 @@ class Responder:
         try:
             frame.check()
             await self._create(exchange, reply)
-        except ConnectionError:
-            return  # the client is gone
         except Exception as error:
+            if isinstance(error, ConnectionError) and reply.has_begun:
+                return  # the client is gone
             reply.evict_parent()
             await self.reject(error, exchange, frame.stream_id)
 
@@ -86,7 +86,7 @@ class Responder:
         with ExitStack() as held:
             prepared = await prepare_request(exchange, request, held, self._turns)
             if generate:
-                await self._stream(exchange, prepared, reply, held.pop_all())
+                await self._stream(exchange, prepared, reply, held)
                 return
         events = await warm_up(exchange.services, prepared)
         reply.begin(prepared, ())
@@ -96,7 +96,7 @@ class Responder:
         self, exchange: Exchange, prepared: Prepared, reply: _Reply, held: ExitStack
     ) -> None:
         live = exchange.process.live.create(exchange.services, prepared)
-        live.run.hold(held)
+        live.run.hold(held.pop_all())
         try:
             await live.open(exchange.setup.server.commit_after_s)
             reply.begin(prepared, live.run.diagnostics)
@@ -116,6 +116,11 @@ class _Reply:
         self._parent = turns.find(frame.parent_id)
         self._send = send
         self._fields = self._first_fields = encode_fields(frame.stream_id, {})
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether events are being sent: before, a lost connection is not that of the client."""
+        return self._prepared is not None
 
     def begin(self, prepared: Prepared, diagnostics: Sequence[Diagnostic]) -> None:
         """Take the events of a response from now on. The first event has the diagnostics, which

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import Any
+from typing import Any, NoReturn
 from unittest.mock import ANY
 
 import pytest
@@ -12,7 +12,9 @@ from msgspec import structs
 
 from antiphon.config import ClientLimitConfig, LimitConfig
 from antiphon.core.faults.fault import FaultType, connection_fault
+from antiphon.dialects.chat.dialect import ChatDialect
 from antiphon.errors import StoreError, UpstreamError
+from antiphon.stages.builtin import PersistStage
 from antiphon.store.store import Store, Turn
 from tests.support.applications import (
     GatedUpstream,
@@ -324,3 +326,43 @@ async def test_a_conversation_is_continued_by_one_response_at_a_time() -> None:
     assert warm["error"]["param"] == "generate"
     assert socket.sent[-1]["type"] == "response.completed"
     assert len(document_of(items)["data"]) == 2
+
+
+class BrokenDialect(ChatDialect):
+    """The dialect of a package that has a bug."""
+
+    def for_client(self, client_format: str) -> NoReturn:
+        raise RuntimeError("a bug")
+
+
+async def test_a_bug_before_a_response_begins_leaves_its_conversation_free() -> None:
+    async with open_application() as opened, connected(opened) as socket:
+        made = await opened.request("POST", "/v1/conversations", b"{}")
+        frame = create_frame("one", conversation=document_of(made)["id"], store=True)
+        provider = opened.engine.router.providers["echo"]
+        working = provider.dialect
+        structs.force_setattr(provider, "dialect", BrokenDialect())
+        (failed,) = await socket.turn(frame)
+        structs.force_setattr(provider, "dialect", working)
+        frames = await socket.turn(frame)
+    assert failed["status"] == 500
+    assert output_text(frames) == "one"
+
+
+class UnreachableStage(PersistStage):
+    """A stage of a package, whose own server is away."""
+
+    def __init__(self) -> None:
+        raise ConnectionRefusedError("the server of the stage")
+
+
+async def test_a_stage_without_its_server_is_an_error_and_not_a_client_that_is_gone() -> None:
+    async with open_application() as opened:
+        setup = opened.application.process.setup
+        setup.engine.services = replace(setup.engine.services, stages=[UnreachableStage])
+        async with connected(opened) as socket:
+            (failed,) = await socket.turn(create_frame())
+        answers = [await opened.create(), await opened.create(stream=True)]
+    assert failed["status"] == 500
+    assert [answer.status for answer in answers] == [500, 500]
+    assert [entry.event for entry in opened.log] == ["gateway.bug"] * 3
