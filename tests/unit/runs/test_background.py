@@ -356,6 +356,41 @@ class HeldClaims:
         return await self._runs.claim(*arguments, **options)
 
 
+class LateClaims(HeldClaims):
+    """Runs of a store whose answer to a claim comes when the test says so."""
+
+    async def claim(self, *arguments: Any, **options: Any) -> Any:
+        claimed = await self._runs.claim(*arguments, **options)
+        self.is_claiming = True
+        await self.go_on.wait()
+        return claimed
+
+
+async def test_a_queued_response_is_cancelled_although_the_client_that_asked_for_it_leaves(
+    tmp_path: Path,
+) -> None:
+    async with open_application(config_in(tmp_path)) as opened:
+        use_upstream(opened.engine, GatedUpstream())
+        await submit(opened)
+        queued = await submit(opened)
+        engine, working = opened.engine, opened.engine.services
+        late = LateClaims(working.store.runs)
+        store: Any = StoreWithRuns(working.store, late)
+        engine.services = dataclasses.replace(working, store=store)
+        cancelling = asyncio.ensure_future(opened.request("POST", f"/v1/responses/{queued}/cancel"))
+        await until(lambda: late.is_claiming, "it is claimed")
+        cancelling.cancel()
+        await asyncio.wait({cancelling})
+        assert await status_of(opened, queued) == "in_progress"  # no other process ends it
+        late.go_on.set()
+
+        async def is_cancelled() -> bool:
+            return await status_of(opened, queued) == "cancelled"
+
+        await until_async(is_cancelled, "it is ended")
+        engine.services = working
+
+
 async def test_a_response_that_comes_during_a_claim_is_not_queued_if_there_is_room(
     tmp_path: Path,
 ) -> None:
