@@ -34,7 +34,7 @@ class LiveRuns:
         self._emit = services.emit
         holder = services.runtime.new_id("proc")
         self.lease = ProcessLease(self.store.runs, holder, config.lease_s, self._on_request)
-        self._abandoned = AbandonedRuns(self.store.runs, self.lease)
+        self._abandoned = AbandonedRuns(self.store, self.lease)
         self._started_turns = StartedTurns(self.store, self.lease, self._abandoned, self._emit)
         self.background = BackgroundRuns(
             engine, config.max_running, self.lease, self._abandoned, self.runs
