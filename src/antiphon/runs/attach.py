@@ -75,9 +75,9 @@ class AttachTable:
             return None
         waiting.timer.cancel()
         waiting.run.reader_has_returned()
-        log = waiting.run.log
-        is_broken = log.is_closed and not log.has_ended
-        return None if log.has_failed or is_broken else waiting.run
+        run = waiting.run
+        is_broken = run.log.is_closed and not run.log.has_ended
+        return None if run.log.has_failed or is_broken or run.is_deleted else run
 
     def _wait(self, key: Key, run: LiveRun) -> None:
         """Let a run wait until the window ends."""

@@ -139,6 +139,15 @@ async def test_a_run_that_failed_is_not_read_again() -> None:
         assert table.take(KEY) is None
 
 
+async def test_a_run_whose_response_was_deleted_is_not_read_again() -> None:
+    async with attachable() as (opened, table, run):
+        await run.open(LATE_S)
+        await lose(run, Collector())
+        run.delete()
+        await until(lambda: not opened.engine.active, "the run is cancelled")
+        assert table.take(KEY) is None
+
+
 class RefusingLimits:
     """Refuses every request when it is told to."""
 
