@@ -288,7 +288,8 @@ class LiveRun:
         """End the run of a response that is deleted; False if it is being stored already."""
         self.is_deleted = True
         is_in_time = self._turn is None or self._turn.delete()
-        self.cancel()
+        if is_in_time:  # else its reader gets the end that it has
+            self.cancel()
         return is_in_time
 
     def add_diagnostic(self, diagnostic: Diagnostic) -> None:

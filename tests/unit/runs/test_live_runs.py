@@ -27,6 +27,7 @@ from tests.support.applications import (
     read_stream,
     use_upstream,
 )
+from tests.support.gateways import events_of
 from tests.support.loop_clock import loop_clock
 from tests.support.turns import turn
 from tests.support.waiting import until, until_async
@@ -202,6 +203,24 @@ async def test_nothing_is_kept_of_a_response_that_is_deleted_while_it_is_generat
         await read_stream(streaming)
         await until(lambda: not live.lease._held, "the lease is released")
         assert (await opened.request("GET", f"/v1/responses/{response_id}")).status == 404
+
+
+async def test_a_response_that_is_deleted_while_it_is_stored_ends_for_its_reader() -> None:
+    async with open_application() as opened:
+        store = SlowStore(opened.engine.services.store)
+        opened.engine.services = replace_services(opened.engine.services, store=store)
+        opened.application.process.live = live = LiveRuns(opened.engine, BackgroundConfig())
+        streaming = await opened.create(stream=True)
+        reading = asyncio.ensure_future(read_stream(streaming))
+        await until(lambda: store.waiting, "its end is being stored")
+        [response_id] = live.runs
+        path = f"/v1/responses/{response_id}"
+        deleting = asyncio.ensure_future(opened.request("DELETE", path))
+        await until(lambda: live.runs[response_id].is_deleted, "it is deleted")
+        store.gate.set()
+        assert events_of(await reading)[-1]["type"] == "response.completed"
+        assert (await deleting).status == 200
+        assert (await opened.request("GET", path)).status == 404
 
 
 async def test_deleting_a_response_of_another_process_ends_it_without_an_error(
