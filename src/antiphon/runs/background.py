@@ -122,7 +122,11 @@ class BackgroundRuns:
         )
         token = await self._runs.begin(turn, start)
         if has_room:
-            self._start(accepted, token)
+            try:
+                self._start(accepted, token)
+            except Exception:  # a bug: it is stored, and no other process ends it
+                await self._end(ClaimedRun(turn, start, token, BEFORE_FIRST, False))
+                raise
             return
         self._queue.add(queued.id, accepted)
         if start.is_streamed:
@@ -178,8 +182,8 @@ class BackgroundRuns:
     async def _begin_claimed(self, claimed: ClaimedRun) -> None:
         reason = PROCESS_LOST
         if not claimed.is_cancel_requested:
+            waiting = self._queue.take(claimed.turn.id)
             try:
-                waiting = self._queue.take(claimed.turn.id)
                 accepted = waiting or await prepare_queued(self._engine, claimed)
                 self._start(accepted, claimed.token, await _load_log(self._runs, claimed, waiting))
                 return
@@ -187,9 +191,12 @@ class BackgroundRuns:
                 self._report("background.start_failed", error, response_id=claimed.turn.id)
                 if isinstance(error, InvalidRequest):  # others are for the operator
                     reason = error.message
+                if waiting is not None:
+                    waiting.held.close()
         self._queue.drop(claimed.turn.id)
         self._queue.return_place()
         await self._end(claimed, reason)
+        self._lease.release(claimed.turn.id)
         self.fill()
 
     def _start(

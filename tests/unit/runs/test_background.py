@@ -10,13 +10,14 @@ import sqlite3
 from collections.abc import Mapping
 from contextlib import ExitStack, closing
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 from msgspec.structs import replace
 
 from antiphon.config import BackgroundConfig, Config, McpConfig, StoreConfig
 from antiphon.core.plan.plan import Outbound
+from antiphon.dialects.chat.dialect import ChatDialect
 from antiphon.dialects.client_dialect import EventBatch
 from antiphon.dialects.responses.parse import parse_request
 from antiphon.engine.services import Caller
@@ -520,3 +521,49 @@ async def test_the_lock_of_a_conversation_is_left_to_its_response_whenever_the_c
             await asyncio.wait({creating})
             await until(lambda: not locks._held, f"no lock after {turns_of_the_loop} turns")
             assert not locks._held
+
+
+class BrokenDialect(ChatDialect):
+    """The dialect of a plug-in with a bug."""
+
+    def for_client(self, client_format: str) -> NoReturn:
+        raise ZeroDivisionError
+
+
+async def accept_with_broken_dialect(opened: OpenApplication, held: ExitStack) -> AcceptedRequest:
+    fields = {"model": "echo/echo", "input": "Hi", "background": True}
+    prepared = await opened.engine.prepare(parse_request(fields), Caller("local", "req_1"))
+    [target] = prepared.targets
+    broken = replace(target, provider=replace(target.provider, dialect=BrokenDialect()))
+    return AcceptedRequest(opened.engine.services, replace(prepared, targets=(broken,)), held)
+
+
+@pytest.mark.parametrize("is_queued", [False, True])
+async def test_a_response_that_a_bug_keeps_from_beginning_is_ended_and_holds_nothing(
+    tmp_path: Path, *, is_queued: bool
+) -> None:
+    async with open_application(config_in(tmp_path)) as opened:
+        live, upstream = opened.application.process.live, GatedUpstream()
+        use_upstream(opened.engine, upstream)
+        held = ExitStack()
+        left: list[str] = []
+        held.callback(left.append, "left")
+        accepted = await accept_with_broken_dialect(opened, held)
+        if is_queued:
+            await submit(opened)
+            await live.background.submit(accepted)
+            assert not left
+            upstream.gate.set()
+        else:
+            with pytest.raises(ZeroDivisionError):
+                await live.background.submit(accepted)
+
+        async def has_failed() -> bool:
+            return await status_of(opened, accepted.prepared.response.id) == "failed"
+
+        await until_async(has_failed, "it is ended")
+        await until(lambda: not live.lease._held, "the lease is released")
+        assert left == ["left"]
+        upstream.gate.set()
+        assert await submit(opened)  # there is room
+        await until(lambda: not live.runs, "it is generated")
