@@ -126,7 +126,8 @@ class StartedTurns:
         self._emit = emit
         self._ending: dict[asyncio.Task[None], None] = {}
         self._unfinished: dict[str, str] = {}
-        """Responses whose end could not be stored, and their owners: they are deleted instead."""
+        """Responses that are to be deleted, and their owners: those that a client has deleted, and
+        those whose end could not be stored."""
 
     def start(self, turn: Turn) -> None:
         """Store the beginning soon."""
@@ -147,12 +148,17 @@ class StartedTurns:
         """End a response whose run was left without storing its end; it began as this turn."""
         self._track(asyncio.get_running_loop().create_task(self._abandon(turn)))
 
+    def delete(self, turn: Turn) -> None:
+        """Delete a response that a client has deleted: its beginning may still be written."""
+        self._unfinished[turn.id] = turn.client
+        self._track(asyncio.get_running_loop().create_task(self._delete(turn.id)))
+
     async def delete_unfinished(self) -> None:
-        """Delete the responses whose end could not be stored."""
+        """Delete the responses that were not deleted when they should have been."""
         for response_id, client in tuple(self._unfinished.items()):
             with suppress(StoreError):
                 await self._store.delete(response_id, client=client)
-                del self._unfinished[response_id]
+                self._unfinished.pop(response_id, None)
 
     async def close(self) -> None:
         """Wait for the ends that are being stored."""
@@ -179,6 +185,12 @@ class StartedTurns:
             raise
         finally:
             self._lease.release(turn.id)
+
+    async def _delete(self, response_id: str) -> None:
+        try:
+            await self.delete_unfinished()
+        finally:
+            self._lease.release(response_id)
 
     async def _abandon(self, turn: Turn) -> None:
         run = ClaimedRun(turn, self._make_start(), FIRST_TOKEN, BEFORE_FIRST, False)

@@ -15,10 +15,12 @@ from antiphon.config import BackgroundConfig, StoreConfig
 from antiphon.dialects.client_dialect import EventBatch
 from antiphon.dialects.responses.parse import parse_request
 from antiphon.engine.services import Caller
+from antiphon.errors import StoreError
 from antiphon.runs.live_run import START_AFTER_S, LiveRun
 from antiphon.runs.live_runs import LiveRuns, recovery_interval
-from antiphon.store.run_log import RunStart, RunStore
+from antiphon.store.run_log import LaterRuns, RunStart, RunStore
 from antiphon.store.store import Store
+from antiphon.store.turn import Turn
 from tests.support.applications import (
     GatedUpstream,
     document_of,
@@ -220,6 +222,29 @@ async def test_a_response_that_is_deleted_while_it_is_stored_ends_for_its_reader
         store.gate.set()
         assert events_of(await reading)[-1]["type"] == "response.completed"
         assert (await deleting).status == 200
+        assert (await opened.request("GET", path)).status == 404
+
+
+async def test_a_response_is_deleted_although_its_beginning_could_not_be_stored() -> None:
+    """Its end was stored all the same, after it was deleted."""
+    async with open_application(echo_config(commit_after_s=0.01)) as opened:
+        live, upstream = opened.application.process.live, GatedUpstream()
+        use_upstream(opened.engine, upstream)
+        asked: list[str] = []
+
+        async def begin(turn: Turn, start: RunStart) -> int:
+            asked.append(turn.id)
+            raise StoreError("the database is away")
+
+        runs: Any = opened.engine.services.store.runs
+        runs._later = LaterRuns(begin, later_s=0)
+        streaming = await opened.create(stream=True)
+        await until(lambda: asked, "the beginning is stored")
+        [response_id] = asked
+        path = f"/v1/responses/{response_id}"
+        assert (await opened.request("DELETE", path)).status == 200
+        await read_stream(streaming)
+        await until(lambda: not live.lease._held, "the lease is released")
         assert (await opened.request("GET", path)).status == 404
 
 
