@@ -113,6 +113,10 @@ class LiveRuns:
         except StoreError as error:
             self._emit(Entry("runs.recovery_failed", "error", {"reason": error.message}))
             return
+        except Exception as error:  # a bug, or no thread: queued responses do not wait for it
+            facts = {"reason": type(error).__name__}
+            self._emit(Entry("runs.recovery_failed", "error", facts))
+            ended = 0
         if ended:
             self._emit(Entry("runs.recovered", "warning", {"responses": ended}))
         await self.background.take_queued()

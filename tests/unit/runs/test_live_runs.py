@@ -18,7 +18,7 @@ from antiphon.engine.services import Caller
 from antiphon.errors import StoreError
 from antiphon.runs.live_run import START_AFTER_S, LiveRun
 from antiphon.runs.live_runs import LiveRuns, recovery_interval
-from antiphon.store.run_log import LaterRuns, RunStart, RunStore
+from antiphon.store.run_log import LaterRuns, LoggedBatch, RunStart, RunStore
 from antiphon.store.store import Store
 from antiphon.store.turn import Turn
 from tests.support.applications import (
@@ -135,6 +135,24 @@ async def test_responses_of_a_lost_process_are_ended_at_start() -> None:
         found = document_of(await opened.request("GET", "/v1/responses/resp_1"))
     assert found["status"] == "failed"
     assert [entry.event for entry in opened.log] == ["runs.recovered"]
+
+
+async def test_a_lost_response_that_cannot_be_ended_does_not_keep_a_process_from_its_start() -> (
+    None
+):
+    """Neither does it end the recovery of others for as long as the process lives."""
+    async with open_application() as opened:
+        live, runs = opened.application.process.live, opened.engine.services.store.runs
+        lost = turn("resp_1", status="in_progress", output=(), client="local")
+        holder = "a process that is gone"
+        token = await runs.begin(lost, RunStart(holder=holder, is_streamed=True))
+        await runs.append("resp_1", token, [LoggedBatch(0, 0, b"what nothing can read\n\n")])
+        await opened.application.process.start()
+        assert live._watching is not None
+        assert not live._watching.done()
+        assert [(each.event, each.facts) for each in opened.log] == [
+            ("runs.recovery_failed", {"reason": "ValueError"})
+        ]
 
 
 def test_a_lost_process_is_noticed_soon_after_its_lease() -> None:
