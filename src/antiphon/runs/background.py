@@ -173,6 +173,7 @@ class BackgroundRuns:
                 self._lease.release("")
         for each in claimed:
             self._queue.use_place()
+            self._lease.hold_soon(each.turn.id)  # preparing its request may take long
             self._spawn(self._begin_claimed(each))
         if len(claimed) < free:  # the others were deleted, or another process has taken them
             self._queue.drop(*(known - {each.turn.id for each in claimed}))

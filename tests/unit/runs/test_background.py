@@ -523,6 +523,37 @@ async def test_the_lock_of_a_conversation_is_left_to_its_response_whenever_the_c
             assert not locks._held
 
 
+async def test_the_lease_is_held_while_a_queued_request_is_prepared(tmp_path: Path) -> None:
+    """Else another process would end the response if the store takes long."""
+    config = config_in(tmp_path)
+    async with open_application(config) as first:
+        previous = document_of(await first.create())["id"]
+        use_upstream(first.engine, GatedUpstream())
+        await submit(first)
+        queued = await submit(first, previous_response_id=previous)
+    async with open_application(config) as second:
+        live = second.application.process.live
+        store: Any = second.engine.services.store
+        chain, asked, go_on = store.chain, asyncio.Event(), asyncio.Event()
+
+        async def chain_later(*arguments: Any, **options: Any) -> Any:
+            asked.set()
+            await go_on.wait()
+            return await chain(*arguments, **options)
+
+        store.chain = chain_later
+        await second.application.process.start()
+        await until(asked.is_set, "the request is prepared")
+        assert live.lease._held == {queued}
+        go_on.set()
+
+        async def is_completed() -> bool:
+            return await status_of(second, queued) == "completed"
+
+        await until_async(is_completed, "it is generated")
+        await until(lambda: not live.lease._held, "the lease is released")
+
+
 class BrokenDialect(ChatDialect):
     """The dialect of a plug-in with a bug."""
 
