@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+from contextlib import closing
 from functools import partial
 from typing import NamedTuple, TypeAlias
 
@@ -63,7 +64,9 @@ class AttachTable:
     def create(self, services: Services, prepared: Prepared, key: Key) -> LiveRun:
         """Make a run that waits for its client if it loses its reader."""
         wait = partial(self._wait, key)
-        return self._live.create(services, prepared, log=EventLog(), on_reader_lost=wait)
+        run = self._live.create(services, prepared, log=EventLog(), on_reader_lost=wait)
+        run.run.hold(closing(run.log))  # no reader waits for the end of a run that was broken
+        return run
 
     def take(self, key: Key) -> LiveRun | None:
         """Return the run that waits for this request, which then waits no more."""
@@ -72,7 +75,9 @@ class AttachTable:
             return None
         waiting.timer.cancel()
         waiting.run.reader_has_returned()
-        return None if waiting.run.log.has_failed else waiting.run
+        run = waiting.run
+        is_broken = run.log.is_closed and not run.log.has_ended
+        return None if run.log.has_failed or is_broken or run.is_deleted else run
 
     def _wait(self, key: Key, run: LiveRun) -> None:
         """Let a run wait until the window ends."""
@@ -108,7 +113,12 @@ class AttachedTail(LogTail):
         self._run = run
 
     async def follow(self, reader: Reader) -> None:
-        await super().follow(reader)
+        try:
+            await super().follow(reader)
+        except ConnectionAbortedError:
+            if self._run.error is not None:
+                raise self._run.error from None
+            raise
         self._run.reader_has_all()
 
     async def leave(self) -> None:

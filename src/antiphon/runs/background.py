@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Mapping, MutableMapping, Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
@@ -36,6 +36,8 @@ from antiphon.runs.recovery import PROCESS_LOST, AbandonedRuns
 from antiphon.runs.stored_log import encode_batch, read_stored_log
 from antiphon.stages.log import Entry
 from antiphon.store.run_log import BEFORE_FIRST, ClaimedRun, RunStart, RunStore
+
+_T = TypeVar("_T")
 
 
 async def admit(accounting: Accounting, caller: Caller, held: ExitStack) -> Mapping[str, str]:
@@ -86,11 +88,8 @@ class BackgroundRuns:
         Whatever happens, `accepted.held` is closed in the end, and not by the caller. `on_stored`
         is called with the id once it is stored, even if the caller is cancelled before."""
         queued = _queued_response(accepted.prepared)
-        # In a task of its own: once it is stored it must be run, even if the client leaves now.
-        accepting = asyncio.ensure_future(self._accept(accepted, queued, on_stored))
-        self._track(accepting)
-        accepting.add_done_callback(_forget_failure)  # its client may have left
-        await asyncio.shield(accepting)
+        # Once it is stored it must be run, even if the client leaves now.
+        await self._finish(self._accept(accepted, queued, on_stored))
         return queued
 
     async def _accept(
@@ -123,7 +122,11 @@ class BackgroundRuns:
         )
         token = await self._runs.begin(turn, start)
         if has_room:
-            self._start(accepted, token)
+            try:
+                self._start(accepted, token)
+            except Exception:  # a bug: it is stored, and no other process ends it
+                await self._end(ClaimedRun(turn, start, token, BEFORE_FIRST, False))
+                raise
             return
         self._queue.add(queued.id, accepted)
         if start.is_streamed:
@@ -145,6 +148,10 @@ class BackgroundRuns:
 
     async def cancel_queued(self, response_id: str) -> Document | None:
         """End a queued response as cancelled; None if it is not queued any more."""
+        # Once it is claimed no other process ends it, even if the client leaves now.
+        return await self._finish(self._cancel_queued(response_id))
+
+    async def _cancel_queued(self, response_id: str) -> Document | None:
         for claimed in await self._runs.claim(self._lease.holder, 1, response_id=response_id):
             self._queue.drop(response_id)
             return await self._abandoned.end(claimed, is_cancelled=True)
@@ -166,6 +173,7 @@ class BackgroundRuns:
                 self._lease.release("")
         for each in claimed:
             self._queue.use_place()
+            self._lease.hold_soon(each.turn.id)  # preparing its request may take long
             self._spawn(self._begin_claimed(each))
         if len(claimed) < free:  # the others were deleted, or another process has taken them
             self._queue.drop(*(known - {each.turn.id for each in claimed}))
@@ -175,30 +183,22 @@ class BackgroundRuns:
     async def _begin_claimed(self, claimed: ClaimedRun) -> None:
         reason = PROCESS_LOST
         if not claimed.is_cancel_requested:
+            waiting = self._queue.take(claimed.turn.id)
             try:
-                waiting = self._queue.take(claimed.turn.id)
                 accepted = waiting or await prepare_queued(self._engine, claimed)
-                self._start(accepted, claimed.token, await self._load_log(claimed, waiting))
+                self._start(accepted, claimed.token, await _load_log(self._runs, claimed, waiting))
                 return
             except Exception as error:  # also a bug, or a request that another version has stored
                 self._report("background.start_failed", error, response_id=claimed.turn.id)
                 if isinstance(error, InvalidRequest):  # others are for the operator
                     reason = error.message
+                if waiting is not None:
+                    waiting.held.close()
         self._queue.drop(claimed.turn.id)
         self._queue.return_place()
         await self._end(claimed, reason)
+        self._lease.release(claimed.turn.id)
         self.fill()
-
-    async def _load_log(
-        self, claimed: ClaimedRun, waiting: AcceptedRequest | None
-    ) -> list[EventBatch]:
-        """Return the events that a response has sent while it was queued, here or elsewhere."""
-        if claimed.last_seq == BEFORE_FIRST:
-            return []
-        if waiting is not None:
-            return [_announce(_queued_response(waiting.prepared))]
-        turn = claimed.turn
-        return [batch async for batch in read_stored_log(self._runs, turn.id, turn.client)]
 
     def _start(
         self, accepted: AcceptedRequest, token: int, earlier: Sequence[EventBatch] = ()
@@ -211,7 +211,7 @@ class BackgroundRuns:
             response_id,
             token,
             is_streamed=prepared.request.stream,
-            on_lost=partial(self._cancel, response_id),
+            on_lost=partial(_cancel, self._live, response_id),
             earlier=earlier,
         )
         run = Run(accepted.services, prepared, save=log.finish, admit=admit_always)
@@ -221,11 +221,6 @@ class BackgroundRuns:
         task = live.start()
         self._tasks[task] = None
         task.add_done_callback(lambda _: self._on_end(live, log, token))
-
-    def _cancel(self, response_id: str) -> None:
-        """Cancel a run whose response is not this process's any more."""
-        if (live := self._live.get(response_id)) is not None:
-            live.cancel()
 
     def _on_end(self, live: LiveRun, log: DurableLog, token: int) -> None:
         assert live.task is not None
@@ -262,7 +257,14 @@ class BackgroundRuns:
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         self._track(asyncio.get_running_loop().create_task(work))
 
-    def _track(self, task: asyncio.Task[None]) -> None:
+    async def _finish(self, work: Coroutine[Any, Any, _T]) -> _T:
+        """Do what is done to its end, even if the caller is cancelled."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._track(task)
+        task.add_done_callback(_forget_failure)  # the caller may have left
+        return await asyncio.shield(task)
+
+    def _track(self, task: asyncio.Task[Any]) -> None:
         self._tasks[task] = None
         task.add_done_callback(self._tasks.pop)
 
@@ -271,7 +273,7 @@ class BackgroundRuns:
         self._engine.services.emit(Entry(event, "error", {"reason": reason, **facts}))
 
 
-def _forget_failure(task: asyncio.Task[None]) -> None:
+def _forget_failure(task: asyncio.Task[Any]) -> None:
     if not task.cancelled():
         task.exception()
 
@@ -283,3 +285,21 @@ def _queued_response(prepared: Prepared) -> Response:
 def _announce(response: Response) -> EventBatch:
     """Make the first events of a streamed response that waits, so that its client knows its id."""
     return with_frames(EventBatch(0, [Created(response), Queued(response)]))
+
+
+async def _load_log(
+    runs: RunStore, claimed: ClaimedRun, waiting: AcceptedRequest | None
+) -> list[EventBatch]:
+    """Return the events that a response has sent while it was queued, here or elsewhere."""
+    if claimed.last_seq == BEFORE_FIRST:
+        return []
+    if waiting is not None:
+        return [_announce(_queued_response(waiting.prepared))]
+    turn = claimed.turn
+    return [batch async for batch in read_stored_log(runs, turn.id, turn.client)]
+
+
+def _cancel(live: Mapping[str, LiveRun], response_id: str) -> None:
+    """Cancel a run whose response is not this process's any more."""
+    if (run := live.get(response_id)) is not None:
+        run.cancel()

@@ -18,7 +18,7 @@ from antiphon.errors import InvalidRequest, StoreError
 from antiphon.store.conversation import conversation_not_found
 
 LEASE_S = 10.0
-_RENEW_S = 2.0
+RENEW_S = 2.0
 
 
 class ConversationLocks:
@@ -32,6 +32,8 @@ class ConversationLocks:
         self._tasks: set[asyncio.Task[None]] = set()
         self._unlocking: dict[str, asyncio.Task[None]] = {}
         """Locks that are being ended, by conversation id."""
+        self._left: dict[str, str] = {}
+        """Conversations that could not be unlocked, by the response that had the lock."""
 
     async def prepare(
         self, engine: Engine, request: Request, caller: Caller, held: ExitStack
@@ -50,7 +52,7 @@ class ConversationLocks:
 
     def _drop(self, response_id: str) -> None:
         self._held.discard(response_id)
-        if not self._held and self._timer is not None:
+        if not self._held and not self._left and self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
@@ -80,9 +82,9 @@ class ConversationLocks:
         self._schedule_renewal()
 
     def _schedule_renewal(self) -> None:
-        if self._timer is None and self._held:
+        if self._timer is None and (self._held or self._left):
             loop = asyncio.get_running_loop()
-            self._timer = loop.call_later(_RENEW_S, self._begin_renewal)
+            self._timer = loop.call_later(RENEW_S, self._begin_renewal)
 
     def _begin_renewal(self) -> asyncio.Task[None]:
         self._timer = None  # now, not in the task: another lock may set a timer before it runs
@@ -96,13 +98,22 @@ class ConversationLocks:
 
     async def _renew(self) -> None:
         with suppress(StoreError):  # the next renewal may be in time
-            await self._store.runs.renew(self._holder, LEASE_S)
+            if self._held:
+                await self._store.runs.renew(self._holder, LEASE_S)
+            await self._unlock_left()
         self._schedule_renewal()
+
+    async def _unlock_left(self) -> None:
+        for response_id, conversation_id in tuple(self._left.items()):
+            await self._store.conversations.unlock(conversation_id, response_id)
+            del self._left[response_id]
 
     async def _unlock(self, conversation_id: str, response_id: str) -> None:
         try:
-            with suppress(StoreError):  # it ends with the lease
-                await self._store.conversations.unlock(conversation_id, response_id)
+            await self._store.conversations.unlock(conversation_id, response_id)
+        except StoreError:  # the lease goes on for the other locks of this process
+            self._left[response_id] = conversation_id
+            self._schedule_renewal()
         finally:
             if self._unlocking.get(conversation_id) is asyncio.current_task():
                 del self._unlocking[conversation_id]

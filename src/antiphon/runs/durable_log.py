@@ -84,7 +84,7 @@ class DurableLog(EventLog):
         except LeaseLost:
             self._lose()
             return
-        except StoreError:
+        except Exception:  # the store is away; or a bug, which the end meets again and reports
             delay_s = self._retry_s
         else:
             self.show(count)

@@ -96,11 +96,13 @@ class ForegroundTurn:
         self._is_deleted = False
 
     def abandon(self) -> None:
-        """End a response that was deleted, or whose run was broken."""
+        """Delete a response that was deleted, end one whose run was broken."""
         if self._timer is not None:
             self._timer.cancel()
         if self._is_started:
-            self._started_turns.abandon(self._make_beginning())
+            started = self._started_turns
+            leave = started.delete if self._is_deleted else started.abandon
+            leave(self._make_beginning())
 
     def response_began(self) -> None:
         """Store the beginning, if the end does not come in a moment."""
@@ -288,7 +290,8 @@ class LiveRun:
         """End the run of a response that is deleted; False if it is being stored already."""
         self.is_deleted = True
         is_in_time = self._turn is None or self._turn.delete()
-        self.cancel()
+        if is_in_time:  # else its reader gets the end that it has
+            self.cancel()
         return is_in_time
 
     def add_diagnostic(self, diagnostic: Diagnostic) -> None:

@@ -34,7 +34,7 @@ class LiveRuns:
         self._emit = services.emit
         holder = services.runtime.new_id("proc")
         self.lease = ProcessLease(self.store.runs, holder, config.lease_s, self._on_request)
-        self._abandoned = AbandonedRuns(self.store.runs, self.lease)
+        self._abandoned = AbandonedRuns(self.store, self.lease)
         self._started_turns = StartedTurns(self.store, self.lease, self._abandoned, self._emit)
         self.background = BackgroundRuns(
             engine, config.max_running, self.lease, self._abandoned, self.runs
@@ -113,6 +113,10 @@ class LiveRuns:
         except StoreError as error:
             self._emit(Entry("runs.recovery_failed", "error", {"reason": error.message}))
             return
+        except Exception as error:  # a bug, or no thread: queued responses do not wait for it
+            facts = {"reason": type(error).__name__}
+            self._emit(Entry("runs.recovery_failed", "error", facts))
+            ended = 0
         if ended:
             self._emit(Entry("runs.recovered", "warning", {"responses": ended}))
         await self.background.take_queued()

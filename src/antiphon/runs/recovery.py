@@ -17,7 +17,7 @@ from antiphon.core.events import Event, HostedToolEvent
 from antiphon.core.items import Document
 from antiphon.core.response import ResponseUsage, text_of_output
 from antiphon.dialects.client_dialect import EventBatch
-from antiphon.errors import LeaseLost, StoreError
+from antiphon.errors import LeaseLost, StoreError, StoreRefused
 from antiphon.runs.event_log import finished_items
 from antiphon.runs.lease import ProcessLease
 from antiphon.runs.stored_log import encode_batch, read_stored_log
@@ -48,13 +48,14 @@ class _Ending(NamedTuple):
     is_cancelled: bool
     reason: str = PROCESS_LOST
     """Why it has failed, if it was not cancelled."""
+    keeps_output: bool = True
 
 
 class AbandonedRuns:
     """The runs that this process has to end, and does not generate."""
 
-    def __init__(self, runs: RunStore, lease: ProcessLease) -> None:
-        self._runs = runs
+    def __init__(self, store: Store, lease: ProcessLease) -> None:
+        self._store = store
         self._lease = lease
         self._pending: dict[str, _Ending] = {}
         """By response id."""
@@ -78,7 +79,7 @@ class AbandonedRuns:
 
     async def _end(self, ending: _Ending) -> Document:
         response_id = ending.run.turn.id
-        response = await _end_run(self._runs, ending)
+        response = await _store_end(self._store, ending)
         if self._pending.get(response_id) is ending:  # else it was claimed again in the meantime
             del self._pending[response_id]
         return response
@@ -87,7 +88,7 @@ class AbandonedRuns:
         """End every run whose process is gone as failed; return how many were found."""
         await self._end_pending()
         count = 0
-        while claimed := await self._runs.claim_expired(self._lease.holder, _PAGE):
+        while claimed := await self._store.runs.claim_expired(self._lease.holder, _PAGE):
             for run in claimed:
                 self._keep(_Ending(run, run.is_cancel_requested))
             await self._end_pending()
@@ -125,7 +126,8 @@ class StartedTurns:
         self._emit = emit
         self._ending: dict[asyncio.Task[None], None] = {}
         self._unfinished: dict[str, str] = {}
-        """Responses whose end could not be stored, and their owners: they are deleted instead."""
+        """Responses that are to be deleted, and their owners: those that a client has deleted, and
+        those whose end could not be stored."""
 
     def start(self, turn: Turn) -> None:
         """Store the beginning soon."""
@@ -146,12 +148,17 @@ class StartedTurns:
         """End a response whose run was left without storing its end; it began as this turn."""
         self._track(asyncio.get_running_loop().create_task(self._abandon(turn)))
 
+    def delete(self, turn: Turn) -> None:
+        """Delete a response that a client has deleted: its beginning may still be written."""
+        self._unfinished[turn.id] = turn.client
+        self._track(asyncio.get_running_loop().create_task(self._delete(turn.id)))
+
     async def delete_unfinished(self) -> None:
-        """Delete the responses whose end could not be stored."""
+        """Delete the responses that were not deleted when they should have been."""
         for response_id, client in tuple(self._unfinished.items()):
             with suppress(StoreError):
                 await self._store.delete(response_id, client=client)
-                del self._unfinished[response_id]
+                self._unfinished.pop(response_id, None)
 
     async def close(self) -> None:
         """Wait for the ends that are being stored."""
@@ -179,6 +186,12 @@ class StartedTurns:
         finally:
             self._lease.release(turn.id)
 
+    async def _delete(self, response_id: str) -> None:
+        try:
+            await self.delete_unfinished()
+        finally:
+            self._lease.release(response_id)
+
     async def _abandon(self, turn: Turn) -> None:
         run = ClaimedRun(turn, self._make_start(), FIRST_TOKEN, BEFORE_FIRST, False)
         try:
@@ -189,6 +202,21 @@ class StartedTurns:
             self._lease.release(turn.id)
 
 
+async def _store_end(store: Store, ending: _Ending) -> Document:
+    """End a run; return the response. One that is too large to be stored ends as failed without its
+    output; if not even that can be stored, it is deleted."""
+    try:
+        return await _end_run(store.runs, ending)
+    except StoreRefused as error:
+        smaller = ending._replace(is_cancelled=False, reason=error.message, keeps_output=False)
+    try:
+        return await _end_run(store.runs, smaller)
+    except StoreRefused:
+        turn = ending.run.turn
+        await store.delete(turn.id, client=turn.client)
+        return turn.response
+
+
 async def _end_run(runs: RunStore, ending: _Ending) -> Document:
     """End a run that is not generated any more, with the items that its log has; return the
     response. One that has ended stays as it is: its client was told, and only its beginning
@@ -196,13 +224,13 @@ async def _end_run(runs: RunStore, ending: _Ending) -> Document:
     run = ending.run
     turn = run.turn
     if turn.status not in UNFINISHED:
-        with suppress(LeaseLost):  # it was deleted
+        with suppress(LeaseLost, StoreRefused):  # deleted, or larger than what is stored now
             await runs.finish(turn, run.token)
         return turn.response
     output: list[Document] = []
     has_begun = False
     async for batch in read_stored_log(runs, turn.id, turn.client):
-        output += finished_items([batch])
+        output += finished_items([batch]) if ending.keeps_output else []
         has_begun = not _is_queued(batch.events[-1])
     error = {"code": "server_error", "message": ending.reason}
     response = {

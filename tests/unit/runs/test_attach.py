@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
+
+import pytest
 
 from antiphon.config import AttachConfig
 from antiphon.core.client_profile import PROFILES
@@ -13,7 +16,7 @@ from antiphon.dialects.client_dialect import EventBatch
 from antiphon.dialects.responses.parse import parse_request
 from antiphon.dialects.responses.render import render_batch
 from antiphon.engine.services import Caller
-from antiphon.errors import UpstreamError
+from antiphon.errors import LimitExceeded, UpstreamError
 from antiphon.runs.attach import AttachedTail, AttachTable, digest_request
 from antiphon.runs.live_run import LiveRun
 from tests.support.applications import (
@@ -23,7 +26,7 @@ from tests.support.applications import (
     use_upstream,
 )
 from tests.support.gateways import events_of
-from tests.support.waiting import until
+from tests.support.waiting import LIMIT_S, until
 
 KEY = ("local", b"digest")
 LATE_S = 60.0
@@ -134,6 +137,88 @@ async def test_a_run_that_failed_is_not_read_again() -> None:
         upstream.gate.set()
         await until(lambda: not opened.engine.active, "the run has failed")
         assert table.take(KEY) is None
+
+
+async def test_a_run_whose_response_was_deleted_is_not_read_again() -> None:
+    async with attachable() as (opened, table, run):
+        await run.open(LATE_S)
+        await lose(run, Collector())
+        run.delete()
+        await until(lambda: not opened.engine.active, "the run is cancelled")
+        assert table.take(KEY) is None
+
+
+class RefusingLimits:
+    """Refuses every request when it is told to."""
+
+    def __init__(self) -> None:
+        self.gate = asyncio.Event()
+        self.is_asked = False
+
+    async def admit(self, client: str, request_id: str) -> Mapping[str, str]:
+        self.is_asked = True
+        await self.gate.wait()
+        raise LimitExceeded(
+            "no", code="rate_limit_exceeded", kind="requests", headers={}, permanent=False
+        )
+
+    def release(self, report: object) -> None:
+        return
+
+    def withdraw(self, client: str, request_id: str) -> None:
+        return
+
+
+@asynccontextmanager
+async def left_before_it_is_refused() -> AsyncIterator[
+    tuple[OpenApplication, AttachTable, RefusingLimits]
+]:
+    """A run whose client has left while its limits are asked."""
+    async with open_application() as opened:
+        table = AttachTable(AttachConfig(window_s=LATE_S), opened.application.process.live)
+        limits = RefusingLimits()
+        accounting = replace(opened.engine.services.accounting, limiter=limits)
+        services = replace(opened.engine.services, accounting=accounting)
+        request = parse_request({"model": "echo/echo", "input": "a", "stream": True})
+        prepared = await opened.engine.prepare(request, Caller("local", "req_1"))
+        run = table.create(services, prepared, KEY)
+        opening = asyncio.ensure_future(run.open(LATE_S))
+        await until(lambda: limits.is_asked, "the limits are asked")
+        opening.cancel()
+        await asyncio.wait((opening,))
+        await run.leave()
+        yield opened, table, limits
+
+
+async def test_a_run_that_was_refused_without_its_client_is_not_read_again() -> None:
+    async with left_before_it_is_refused() as (opened, table, limits):
+        limits.gate.set()
+        await until(lambda: not opened.engine.active, "the run is refused")
+        assert table.take(KEY) is None
+
+
+async def test_a_client_that_is_back_when_its_run_is_refused_gets_the_reason() -> None:
+    async with left_before_it_is_refused() as (_, table, limits):
+        waiting = table.take(KEY)
+        assert waiting is not None
+        tail = AttachedTail(waiting)
+        reading = asyncio.ensure_future(tail.response())
+        limits.gate.set()
+        with pytest.raises(LimitExceeded):
+            await asyncio.wait_for(reading, LIMIT_S)
+        await tail.leave()
+        assert table.take(KEY) is None
+
+
+async def test_a_client_that_is_back_does_not_wait_for_a_run_that_was_cancelled_too_early() -> None:
+    """Before it began: it has no events, and no end."""
+    async with left_before_it_is_refused() as (_, table, _limits):
+        waiting = table.take(KEY)
+        assert waiting is not None
+        reading = asyncio.ensure_future(AttachedTail(waiting).response())
+        waiting.cancel()
+        with pytest.raises(ConnectionAbortedError):
+            await asyncio.wait_for(reading, LIMIT_S)
 
 
 async def test_a_run_that_never_began_does_not_wait() -> None:

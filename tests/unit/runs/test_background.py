@@ -10,13 +10,14 @@ import sqlite3
 from collections.abc import Mapping
 from contextlib import ExitStack, closing
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 from msgspec.structs import replace
 
 from antiphon.config import BackgroundConfig, Config, McpConfig, StoreConfig
 from antiphon.core.plan.plan import Outbound
+from antiphon.dialects.chat.dialect import ChatDialect
 from antiphon.dialects.client_dialect import EventBatch
 from antiphon.dialects.responses.parse import parse_request
 from antiphon.engine.services import Caller
@@ -356,6 +357,41 @@ class HeldClaims:
         return await self._runs.claim(*arguments, **options)
 
 
+class LateClaims(HeldClaims):
+    """Runs of a store whose answer to a claim comes when the test says so."""
+
+    async def claim(self, *arguments: Any, **options: Any) -> Any:
+        claimed = await self._runs.claim(*arguments, **options)
+        self.is_claiming = True
+        await self.go_on.wait()
+        return claimed
+
+
+async def test_a_queued_response_is_cancelled_although_the_client_that_asked_for_it_leaves(
+    tmp_path: Path,
+) -> None:
+    async with open_application(config_in(tmp_path)) as opened:
+        use_upstream(opened.engine, GatedUpstream())
+        await submit(opened)
+        queued = await submit(opened)
+        engine, working = opened.engine, opened.engine.services
+        late = LateClaims(working.store.runs)
+        store: Any = StoreWithRuns(working.store, late)
+        engine.services = dataclasses.replace(working, store=store)
+        cancelling = asyncio.ensure_future(opened.request("POST", f"/v1/responses/{queued}/cancel"))
+        await until(lambda: late.is_claiming, "it is claimed")
+        cancelling.cancel()
+        await asyncio.wait({cancelling})
+        assert await status_of(opened, queued) == "in_progress"  # no other process ends it
+        late.go_on.set()
+
+        async def is_cancelled() -> bool:
+            return await status_of(opened, queued) == "cancelled"
+
+        await until_async(is_cancelled, "it is ended")
+        engine.services = working
+
+
 async def test_a_response_that_comes_during_a_claim_is_not_queued_if_there_is_room(
     tmp_path: Path,
 ) -> None:
@@ -485,3 +521,80 @@ async def test_the_lock_of_a_conversation_is_left_to_its_response_whenever_the_c
             await asyncio.wait({creating})
             await until(lambda: not locks._held, f"no lock after {turns_of_the_loop} turns")
             assert not locks._held
+
+
+async def test_the_lease_is_held_while_a_queued_request_is_prepared(tmp_path: Path) -> None:
+    """Else another process would end the response if the store takes long."""
+    config = config_in(tmp_path)
+    async with open_application(config) as first:
+        previous = document_of(await first.create())["id"]
+        use_upstream(first.engine, GatedUpstream())
+        await submit(first)
+        queued = await submit(first, previous_response_id=previous)
+    async with open_application(config) as second:
+        live = second.application.process.live
+        store: Any = second.engine.services.store
+        chain, asked, go_on = store.chain, asyncio.Event(), asyncio.Event()
+
+        async def chain_later(*arguments: Any, **options: Any) -> Any:
+            asked.set()
+            await go_on.wait()
+            return await chain(*arguments, **options)
+
+        store.chain = chain_later
+        await second.application.process.start()
+        await until(asked.is_set, "the request is prepared")
+        assert live.lease._held == {queued}
+        go_on.set()
+
+        async def is_completed() -> bool:
+            return await status_of(second, queued) == "completed"
+
+        await until_async(is_completed, "it is generated")
+        await until(lambda: not live.lease._held, "the lease is released")
+
+
+class BrokenDialect(ChatDialect):
+    """The dialect of a plug-in with a bug."""
+
+    def for_client(self, client_format: str) -> NoReturn:
+        raise ZeroDivisionError
+
+
+async def accept_with_broken_dialect(opened: OpenApplication, held: ExitStack) -> AcceptedRequest:
+    fields = {"model": "echo/echo", "input": "Hi", "background": True}
+    prepared = await opened.engine.prepare(parse_request(fields), Caller("local", "req_1"))
+    [target] = prepared.targets
+    broken = replace(target, provider=replace(target.provider, dialect=BrokenDialect()))
+    return AcceptedRequest(opened.engine.services, replace(prepared, targets=(broken,)), held)
+
+
+@pytest.mark.parametrize("is_queued", [False, True])
+async def test_a_response_that_a_bug_keeps_from_beginning_is_ended_and_holds_nothing(
+    tmp_path: Path, *, is_queued: bool
+) -> None:
+    async with open_application(config_in(tmp_path)) as opened:
+        live, upstream = opened.application.process.live, GatedUpstream()
+        use_upstream(opened.engine, upstream)
+        held = ExitStack()
+        left: list[str] = []
+        held.callback(left.append, "left")
+        accepted = await accept_with_broken_dialect(opened, held)
+        if is_queued:
+            await submit(opened)
+            await live.background.submit(accepted)
+            assert not left
+            upstream.gate.set()
+        else:
+            with pytest.raises(ZeroDivisionError):
+                await live.background.submit(accepted)
+
+        async def has_failed() -> bool:
+            return await status_of(opened, accepted.prepared.response.id) == "failed"
+
+        await until_async(has_failed, "it is ended")
+        await until(lambda: not live.lease._held, "the lease is released")
+        assert left == ["left"]
+        upstream.gate.set()
+        assert await submit(opened)  # there is room
+        await until(lambda: not live.runs, "it is generated")

@@ -5,16 +5,20 @@ from __future__ import annotations
 import asyncio
 import json
 from contextlib import ExitStack
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from antiphon.core.request import Request
 from antiphon.engine.run import Run
 from antiphon.engine.services import Caller
-from antiphon.errors import InvalidRequest
-from antiphon.runs.conversation_locks import ConversationLocks
+from antiphon.errors import InvalidRequest, StoreUnavailable
+from antiphon.runs.conversation_locks import RENEW_S, ConversationLocks
 from antiphon.store.conversation import Conversation
+from antiphon.store.store import Store
 from tests.support.applications import OpenApplication, open_application
+from tests.support.loop_clock import loop_clock
 from tests.support.request_body import parse_body
 
 CALLER = Caller("me", "req_1")
@@ -103,3 +107,44 @@ async def test_a_lock_that_was_handed_over_is_not_released_with_the_run() -> Non
             run.prepared.make_turn(run.prepared.response, "echo"), conversation_id="conv_1"
         )
         await create(locks, opened)
+
+
+class AwayStore:
+    """A store of which no conversation can be unlocked while it is away."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.is_away = True
+        self.conversations = self
+
+    async def unlock(self, conversation_id: str, response_id: str) -> None:
+        if self.is_away:
+            raise StoreUnavailable("the database is away")
+        await self._store.conversations.unlock(conversation_id, response_id)
+
+    def __getattr__(self, name: str) -> Any:
+        owner = self._store if hasattr(self._store, name) else self._store.conversations
+        return getattr(owner, name)
+
+
+async def test_a_conversation_that_could_not_be_unlocked_is_unlocked_later() -> None:
+    """Its lease does not end while this process has another lock."""
+    async with open_application() as opened:
+        store: Any = AwayStore(opened.engine.services.store)
+        opened.engine.services = replace(opened.engine.services, store=store)
+        locks = await make_locks(opened)
+        await store.create(Conversation(id="conv_2", created_at=0, client="me"), [])
+        with loop_clock() as clock:
+            await create(locks, opened, make_request("conv_2"))
+            run = await create(locks, opened)
+            run.discard()
+            await unlocked(locks)
+            for _ in range(2):
+                await clock.advance(RENEW_S)
+                await unlocked(locks)
+                with pytest.raises(InvalidRequest):
+                    await create(locks, opened)
+            store.is_away = False
+            await clock.advance(RENEW_S)
+            await unlocked(locks)
+            assert await create(locks, opened) is not run

@@ -10,17 +10,26 @@ from typing import Any
 import msgspec
 import pytest
 
-from antiphon.core.events import Completed, Created, Event, Failed, InProgress, Queued
+from antiphon.core.events import (
+    Completed,
+    Created,
+    Event,
+    Failed,
+    HostedToolEvent,
+    InProgress,
+    Queued,
+)
 from antiphon.core.items import Message, OutputText
 from antiphon.core.response import Response
 from antiphon.dialects.client_dialect import EventBatch
 from antiphon.dialects.responses.render import with_frames
 from antiphon.errors import StoreError, StoreRefused
-from antiphon.runs.durable_log import DurableLog
+from antiphon.runs.durable_log import FIRST_FLUSH_S, RETRY_S, DurableLog
 from antiphon.runs.stored_log import encode_batch
 from antiphon.store.run_log import LoggedBatch, RunStart, RunStore
 from antiphon.store.sqlite.store import SQLiteStore
 from antiphon.store.turn import StoreLimits, Turn, encode_response
+from tests.support.loop_clock import loop_clock
 from tests.support.stores import OpenMemory
 from tests.support.turns import Clock
 from tests.support.waiting import LIMIT_S, until
@@ -101,6 +110,20 @@ async def test_a_log_goes_on_after_what_the_store_has(open_memory: OpenMemory) -
     assert page is not None
     assert [*page.batches] == [encode_batch(batch) for batch in log.batches]
     assert [batch[:2] for batch in page.batches] == [(0, 1), (2, 2)]
+
+
+async def test_events_that_cannot_be_rendered_are_tried_again(open_memory: OpenMemory) -> None:
+    """A bug of a plug-in's dialect; the end reports it, if it is still there."""
+    store = await open_memory(now=Clock())
+    token = await store.runs.begin(turn_of(RESPONSE), START)
+    log = log_of(store.runs, token)
+    with loop_clock() as clock:
+        log.feed([HostedToolEvent("response.output_item.done", {"item": object()})])
+        await clock.advance(FIRST_FLUSH_S)
+        assert log.visible == 0
+        log.replace_last([InProgress(RESPONSE)])
+        await clock.advance(RETRY_S)
+        assert log.visible == 1
 
 
 async def test_the_end_is_stored_with_the_last_events(open_memory: OpenMemory) -> None:

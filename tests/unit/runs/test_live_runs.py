@@ -15,10 +15,12 @@ from antiphon.config import BackgroundConfig, StoreConfig
 from antiphon.dialects.client_dialect import EventBatch
 from antiphon.dialects.responses.parse import parse_request
 from antiphon.engine.services import Caller
+from antiphon.errors import StoreError
 from antiphon.runs.live_run import START_AFTER_S, LiveRun
 from antiphon.runs.live_runs import LiveRuns, recovery_interval
-from antiphon.store.run_log import RunStart, RunStore
+from antiphon.store.run_log import LaterRuns, LoggedBatch, RunStart, RunStore
 from antiphon.store.store import Store
+from antiphon.store.turn import Turn
 from tests.support.applications import (
     GatedUpstream,
     document_of,
@@ -27,6 +29,7 @@ from tests.support.applications import (
     read_stream,
     use_upstream,
 )
+from tests.support.gateways import events_of
 from tests.support.loop_clock import loop_clock
 from tests.support.turns import turn
 from tests.support.waiting import until, until_async
@@ -134,6 +137,24 @@ async def test_responses_of_a_lost_process_are_ended_at_start() -> None:
     assert [entry.event for entry in opened.log] == ["runs.recovered"]
 
 
+async def test_a_lost_response_that_cannot_be_ended_does_not_keep_a_process_from_its_start() -> (
+    None
+):
+    """Neither does it end the recovery of others for as long as the process lives."""
+    async with open_application() as opened:
+        live, runs = opened.application.process.live, opened.engine.services.store.runs
+        lost = turn("resp_1", status="in_progress", output=(), client="local")
+        holder = "a process that is gone"
+        token = await runs.begin(lost, RunStart(holder=holder, is_streamed=True))
+        await runs.append("resp_1", token, [LoggedBatch(0, 0, b"what nothing can read\n\n")])
+        await opened.application.process.start()
+        assert live._watching is not None
+        assert not live._watching.done()
+        assert [(each.event, each.facts) for each in opened.log] == [
+            ("runs.recovery_failed", {"reason": "ValueError"})
+        ]
+
+
 def test_a_lost_process_is_noticed_soon_after_its_lease() -> None:
     """Not as long after it as the lease itself takes."""
     assert [recovery_interval(lease_s) for lease_s in (0.5, 10.0, 60.0)] == [0.5, 1.0, 1.0]
@@ -202,6 +223,47 @@ async def test_nothing_is_kept_of_a_response_that_is_deleted_while_it_is_generat
         await read_stream(streaming)
         await until(lambda: not live.lease._held, "the lease is released")
         assert (await opened.request("GET", f"/v1/responses/{response_id}")).status == 404
+
+
+async def test_a_response_that_is_deleted_while_it_is_stored_ends_for_its_reader() -> None:
+    async with open_application() as opened:
+        store = SlowStore(opened.engine.services.store)
+        opened.engine.services = replace_services(opened.engine.services, store=store)
+        opened.application.process.live = live = LiveRuns(opened.engine, BackgroundConfig())
+        streaming = await opened.create(stream=True)
+        reading = asyncio.ensure_future(read_stream(streaming))
+        await until(lambda: store.waiting, "its end is being stored")
+        [response_id] = live.runs
+        path = f"/v1/responses/{response_id}"
+        deleting = asyncio.ensure_future(opened.request("DELETE", path))
+        await until(lambda: live.runs[response_id].is_deleted, "it is deleted")
+        store.gate.set()
+        assert events_of(await reading)[-1]["type"] == "response.completed"
+        assert (await deleting).status == 200
+        assert (await opened.request("GET", path)).status == 404
+
+
+async def test_a_response_is_deleted_although_its_beginning_could_not_be_stored() -> None:
+    """Its end was stored all the same, after it was deleted."""
+    async with open_application(echo_config(commit_after_s=0.01)) as opened:
+        live, upstream = opened.application.process.live, GatedUpstream()
+        use_upstream(opened.engine, upstream)
+        asked: list[str] = []
+
+        async def begin(turn: Turn, start: RunStart) -> int:
+            asked.append(turn.id)
+            raise StoreError("the database is away")
+
+        runs: Any = opened.engine.services.store.runs
+        runs._later = LaterRuns(begin, later_s=0)
+        streaming = await opened.create(stream=True)
+        await until(lambda: asked, "the beginning is stored")
+        [response_id] = asked
+        path = f"/v1/responses/{response_id}"
+        assert (await opened.request("DELETE", path)).status == 200
+        await read_stream(streaming)
+        await until(lambda: not live.lease._held, "the lease is released")
+        assert (await opened.request("GET", path)).status == 404
 
 
 async def test_deleting_a_response_of_another_process_ends_it_without_an_error(

@@ -17,7 +17,7 @@ from antiphon.runs.lease import ProcessLease
 from antiphon.runs.recovery import PROCESS_LOST, AbandonedRuns
 from antiphon.store.run_log import ClaimedRun, LoggedBatch, RenewedRuns, RunStart, RunStore
 from antiphon.store.sqlite.store import SQLiteStore
-from antiphon.store.turn import Turn
+from antiphon.store.turn import StoreLimits, Turn
 from tests.support.gateways import events_of
 from tests.support.stores import OpenMemory
 from tests.support.turns import Clock, turn
@@ -25,9 +25,20 @@ from tests.support.turns import Clock, turn
 LEASE_S = 10.0
 
 
+class StoreWithRuns:
+    """A store with other runs."""
+
+    def __init__(self, store: SQLiteStore, runs: Any) -> None:
+        self._store = store
+        self.runs = runs
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+
 def abandoned_of(store: SQLiteStore, runs: Any = None) -> AbandonedRuns:
-    runs = runs or store.runs
-    return AbandonedRuns(runs, ProcessLease(runs, "me", LEASE_S, lambda requested: None))
+    used: Any = StoreWithRuns(store, runs or store.runs)
+    return AbandonedRuns(used, ProcessLease(used.runs, "me", LEASE_S, lambda requested: None))
 
 
 async def begin(store: SQLiteStore, id: str, *, is_streamed: bool = False) -> int:
@@ -50,7 +61,7 @@ async def test_a_response_that_has_ended_stays_as_it_is_if_a_run_of_it_is_found(
     await store.runs.begin(turn("resp_1", status="in_progress"), RunStart(holder="dead"))
     await store.save(turn("resp_1"))
     clock.now += 11
-    abandoned = AbandonedRuns(store.runs, ProcessLease(store.runs, "me", LEASE_S, lambda _: None))
+    abandoned = abandoned_of(store)
     assert [await abandoned.end_expired() for _ in range(2)] == [1, 0]
     found = await store.load("resp_1")
     assert found is not None
@@ -170,6 +181,40 @@ async def test_an_end_that_cannot_be_stored_is_tried_again(open_memory: OpenMemo
         found = await store.load(id)
         assert found is not None
         assert found.status == "failed"
+
+
+async def test_an_end_that_is_too_large_to_be_stored_has_no_output_and_delays_no_other(
+    open_memory: OpenMemory,
+) -> None:
+    clock = Clock()
+    store = await open_memory(now=clock, limits=StoreLimits(max_turn_bytes=2000))
+    token = await begin(store, "resp_1", is_streamed=True)
+    await begin(store, "resp_2")
+    message = Message(id="msg_1", status="completed", content=(OutputText(text="x" * 2000),))
+    frames = SSEEncoder().feed([ItemDone(output_index=0, item=message)])
+    await store.runs.append("resp_1", token, [LoggedBatch(0, 0, frames)])
+    clock.now += 11
+    assert await abandoned_of(store).end_expired() == 2
+    found = [await store.load(id) for id in ("resp_1", "resp_2")]
+    assert [turn and (turn.status, turn.output) for turn in found] == [("failed", ())] * 2
+    page = await store.runs.read_events("resp_1", 0)
+    assert page is not None
+    [failed] = events_of(page.batches[0].frames)
+    assert failed["response"]["output"] == []
+    assert "exceed the limit of 2,000" in failed["response"]["error"]["message"]
+
+
+async def test_a_run_whose_end_cannot_be_stored_in_any_way_is_deleted(
+    open_memory: OpenMemory,
+) -> None:
+    """Else it would be in progress for ever: its end is longer than its beginning."""
+    clock = Clock()
+    store = await open_memory(now=clock, limits=StoreLimits(max_turn_bytes=340))
+    await begin(store, "resp_1")
+    clock.now += 11
+    abandoned = abandoned_of(store)
+    assert [await abandoned.end_expired() for _ in range(2)] == [1, 0]
+    assert await store.load("resp_1") is None
 
 
 class OverlappingRuns(AwayRuns):

@@ -224,7 +224,7 @@ class SQLiteRuns:
         def job(connection: sqlite3.Connection) -> None:
             run = self._require(connection, turn.id, token, batches) if has_run else None
             save(connection)  # before anything else is written: it may refuse
-            if run is not None:
+            if run is not None and _is_stored(connection, run.turn):  # else evicted for its size
                 _insert_batches(connection, run.turn, batches)
                 if run.keeps_log:
                     connection.execute(_END, (turn.status, log_expires_at, run.turn))
@@ -323,6 +323,11 @@ class SQLiteRuns:
         turn, _, last_seq, is_streamed = row
         last_seq = check_order(response_id, last_seq, batches, self._access.path)
         return _CurrentRun(turn, keeps_log=bool(is_streamed) and last_seq > BEFORE_FIRST)
+
+
+def _is_stored(connection: sqlite3.Connection, turn: int) -> bool:
+    query = "SELECT 1 FROM run WHERE turn = ?"
+    return connection.execute(query, (turn,)).fetchone() is not None
 
 
 def _insert_batches(

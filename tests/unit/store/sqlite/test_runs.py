@@ -157,3 +157,23 @@ async def test_closing_waits_for_what_is_being_written(tmp_path: Path, clock: Cl
     await store.close()
     await writing
     assert count(tmp_path / "turns.sqlite", "run") == 1
+
+
+async def test_a_response_that_is_evicted_when_it_ends_leaves_no_events_to_another_one(
+    clock: Clock,
+) -> None:
+    """In memory, one that can expire goes first, and the next one gets its place in the table."""
+    limits = StoreLimits(max_bytes=3000, max_turn_bytes=2500)
+    store = SQLiteStore(None, now=clock, limits=limits)
+    await store.open()
+    large, *others = [started(id) for id in ("large", "evicted", "next")]
+    await store.runs.begin(large, STREAMED)
+    token = await store.runs.begin(others[0], STREAMED)
+    await store.runs.append("large", token, [LoggedBatch(0, 0, b"x" * 2700)])
+    await store.runs.finish(turn("evicted"), token, [LoggedBatch(0, 0, b"of the first")])
+    assert await store.load("evicted") is None
+    await store.runs.begin(others[1], STREAMED)
+    page = await store.runs.read_events("next", -1)
+    assert page is not None
+    assert (page.last_seq, page.batches) == (-1, ())
+    await store.close()
