@@ -62,7 +62,7 @@ def test_a_machine_needs_no_arguments() -> None:
     assert [item["id"] for item in output(machine)] == ["msg_0001"]
 
 
-@pytest.mark.parametrize(
+@table(
     ("end", "phase", "event"),
     [
         (lambda m: m.finish("stop"), antiphon.Phase.COMPLETED, "completed"),
@@ -125,7 +125,7 @@ def test_a_method_produces_its_events_and_finish_closes_what_is_open(method: str
     assert types(machine.finish("stop")) == CLOSING[method].split()
 
 
-@pytest.mark.parametrize("delta", [antiphon.Text("Hi"), antiphon.Refusal("No"), CALL])
+@table("delta", [antiphon.Text("Hi"), antiphon.Refusal("No"), CALL])
 def test_feed_takes_any_delta(delta: antiphon.Delta) -> None:
     assert types(started().feed(delta))[0] == "output_item.added"
 
@@ -198,7 +198,7 @@ def test_a_transition_from_the_wrong_phase_is_an_invalid_transition(
     assert machine.snapshot == before
 
 
-@pytest.mark.parametrize(
+@table(
     "piece",
     [
         antiphon.ToolCall(0, name="f", arguments='{"a"'),
@@ -212,7 +212,7 @@ def test_an_unfinished_tool_call_is_an_error_at_the_end(piece: antiphon.ToolCall
     assert types(machine.fail("The stream was cut."))[-1] == "failed"
 
 
-@pytest.mark.parametrize(
+@table(
     ("code", "shown"),
     [
         ("rate_limit_exceeded", "rate_limit_exceeded"),
@@ -337,7 +337,7 @@ def restore(kind: Any, arguments: str) -> dict[str, Any]:
     return dict(streamed)
 
 
-@pytest.mark.parametrize("kind", RESTORED)
+@table("kind", RESTORED)
 def test_a_call_gets_the_type_that_was_requested(kind: str) -> None:
     arguments, expected = RESTORED[kind]
     item = restore(kind, json.dumps(arguments))

@@ -5,8 +5,6 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-import pytest
-
 from antiphon.cli.load_config import (
     add_config_option,
     find_config_path,
@@ -17,6 +15,7 @@ from antiphon.cli.load_config import (
 )
 from antiphon.config import Config, StoreConfig, TraceConfig
 from tests.support.commands import own_settings
+from tests.support.tables import table
 
 
 def test_without_a_file_the_defaults_are_used(home: Path) -> None:
@@ -38,7 +37,7 @@ def test_an_explicit_file_wins(home: Path) -> None:
     assert load_config_or_default("team.toml").server.port == 3
 
 
-@pytest.mark.parametrize("search_cwd", [True, False])
+@table("search_cwd", [True, False])
 def test_help_names_the_current_directory_only_if_it_is_searched(search_cwd: bool) -> None:
     parser = argparse.ArgumentParser()
     add_config_option(parser, search_cwd=search_cwd)
@@ -58,7 +57,7 @@ def test_store_and_trace_of_the_configuration_are_used() -> None:
     assert resolve_trace_path(config) == Path("/t.db")
 
 
-@pytest.mark.parametrize(
+@table(
     ("host", "url"),
     [
         ("127.0.0.1", "http://127.0.0.1:1/v1"),

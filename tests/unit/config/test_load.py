@@ -186,7 +186,7 @@ def test_an_invalid_value_is_rejected_with_what_is_expected(text: str, message: 
     assert error_message(text) == f"antiphon.toml:{message}"
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "message"),
     [
         (
@@ -218,7 +218,7 @@ def test_a_missing_secret_is_rejected_and_no_secret_is_quoted(text: str, message
     assert error_message(text) == f"antiphon.toml:{message}"
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "place"),
     [
         ("[server]\nport 3", "antiphon.toml:2"),
@@ -235,9 +235,7 @@ def test_invalid_toml_is_rejected_with_its_line(text: str, place: str) -> None:
     assert "at line" not in problem
 
 
-@pytest.mark.parametrize(
-    "text", ['[log]\nlevel = "info\n', "[log]\nlevel = 'info\nformat = 'text'"]
-)
+@table("text", ['[log]\nlevel = "info\n', "[log]\nlevel = 'info\nformat = 'text'"])
 def test_a_string_without_its_closing_quote_is_named(text: str) -> None:
     message = "antiphon.toml:2: not valid TOML: a string lacks its closing quote"
     assert error_message(text) == message

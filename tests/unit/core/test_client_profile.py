@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from msgspec import structs
 
 from antiphon.core.client_profile import (
@@ -65,7 +64,7 @@ def test_only_two_agents_have_a_profile_that_differs_from_the_default() -> None:
     assert changed == ["codex", "claude-code"]
 
 
-@pytest.mark.parametrize(
+@table(
     ("overrides", "expected"),
     [
         ({}, CODEX),
@@ -106,7 +105,7 @@ def test_a_permanent_fault_is_a_400_whatever_its_status() -> None:
     assert OTHER.status(502, permanent=True) == 502
 
 
-@pytest.mark.parametrize("status", [400, 401, 403, 404, 422])
+@table("status", [400, 401, 403, 404, 422])
 def test_a_permanent_fault_has_a_final_code_for_clients_that_retry_other_codes(status: int) -> None:
     fault = classify(status, {}, b"")
     assert CODEX.code(fault) == "invalid_prompt"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -52,7 +51,7 @@ def refusal(message: str, status: int = 400, param: str | None = None) -> Provid
     )
 
 
-@pytest.mark.parametrize(
+@table(
     "fault",
     [
         refusal(VALIDATION_ERROR, 500),
@@ -71,7 +70,7 @@ def test_a_rejected_output_format_is_recognised(fault: ProviderFault) -> None:
     assert find_named_mode(REQUIRED, fault) is None
 
 
-@pytest.mark.parametrize(
+@table(
     "fault",
     [
         refusal("tool_choice 'required' is not supported"),
@@ -89,14 +88,14 @@ def test_a_rejected_tool_choice_is_recognised(fault: ProviderFault) -> None:
     assert find_named_mode(SCHEMA, fault) is None
 
 
-@pytest.mark.parametrize("text", ["tool_choice is not supported", "tools are not supported"])
+@table("text", ["tool_choice is not supported", "tools are not supported"])
 def test_a_rejected_answer_tool_is_given_up_at_once(text: str) -> None:
     found = find_named_mode(ANSWER_TOOL, refusal(text))
     assert found is not None
     assert (found.mode, found.without) == ("function", FORCED)
 
 
-@pytest.mark.parametrize(
+@table(
     ("plan", "text"),
     [
         (SCHEMA, "Invalid schema for response_format 'x': 'minLength' is not permitted"),
@@ -110,7 +109,7 @@ def test_a_complaint_about_this_request_is_not_lasting(plan: Plan, text: str) ->
     assert not found.is_lasting
 
 
-@pytest.mark.parametrize("status", [401, 429, 502, 503])
+@table("status", [401, 429, 502, 503])
 def test_other_faults_reject_no_mode(status: int) -> None:
     assert find_named_mode(SCHEMA, refusal("response_format", status)) is None
 

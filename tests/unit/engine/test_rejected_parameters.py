@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
-
 from antiphon.core.faults.classify import classify
 from antiphon.core.faults.fault import ProviderFault
 from antiphon.core.plan.plan import Outbound
@@ -78,7 +76,7 @@ def test_a_rejected_parameter_that_is_absent_gives_no_diagnostic() -> None:
     assert rejected.apply(CHAT, "p", "m", outbound())[1] == []
 
 
-@pytest.mark.parametrize(
+@table(
     ("message", "expected"),
     [
         ('messages: roles must alternate between "user" and "assistant"', None),
@@ -94,7 +92,7 @@ def test_a_name_that_is_also_a_word_counts_only_if_it_is_called_a_parameter(
     assert named_parameter(CHAT, refusal(message), outbound(user="u", include=[])) == expected
 
 
-@pytest.mark.parametrize(
+@table(
     ("message", "expected"),
     [
         ("temperature must be between 0 and 1", True),

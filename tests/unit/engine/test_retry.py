@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import pytest
 from msgspec import structs
 
 from antiphon.config import AttemptConfig, Config, ModelConfig, ProviderConfig
@@ -19,6 +18,7 @@ from antiphon.engine.health import HealthRegistry, KeyLease, Keyring, ProviderHe
 from antiphon.engine.retry import Change, NextAttempt, RetryPolicy
 from antiphon.engine.routing import Target
 from antiphon.providers.registry import build_providers
+from tests.support.tables import table
 
 OVERLOADED = classify(503, {}, b'{"error":{"message":"busy"}}')
 LIMITED = classify(429, {}, b'{"error":{"message":"slow down"}}')
@@ -133,19 +133,19 @@ def attempts(
 ONE, ONE_B, TWO = ("one", "k1"), ("one", "k2"), ("two", "k3")
 
 
-@pytest.mark.parametrize("fault", [OVERLOADED, connection_fault("refused")])
+@table("fault", [OVERLOADED, connection_fault("refused")])
 def test_an_overload_is_retried_twice_with_the_same_key_and_then_at_the_next_target(
     fault: ProviderFault,
 ) -> None:
     assert attempts(World(), [fault] * 4, "one", "two") == [ONE, ONE, ONE, TWO, None]
 
 
-@pytest.mark.parametrize("fault", [timeout_fault("idle"), protocol_fault("junk")])
+@table("fault", [timeout_fault("idle"), protocol_fault("junk")])
 def test_a_timeout_or_protocol_fault_is_retried_once(fault: ProviderFault) -> None:
     assert attempts(World(), [fault] * 2, "one", "two") == [ONE, ONE, TWO]
 
 
-@pytest.mark.parametrize("fault", [LIMITED, UNPAID, REFUSED_KEY, FORBIDDEN])
+@table("fault", [LIMITED, UNPAID, REFUSED_KEY, FORBIDDEN])
 def test_a_fault_of_the_key_moves_to_the_next_key_then_target(
     fault: ProviderFault,
 ) -> None:
@@ -157,7 +157,7 @@ def test_an_unknown_model_is_only_tried_at_the_next_target() -> None:
     assert attempts(World(), [NO_MODEL]) == [ONE, None]
 
 
-@pytest.mark.parametrize("fault", [BAD_REQUEST, BLOCKED])
+@table("fault", [BAD_REQUEST, BLOCKED])
 def test_a_fault_of_the_request_is_final_and_cools_down_no_key(fault: ProviderFault) -> None:
     world = World()
     assert attempts(world, [fault], "one", "two") == [ONE, None]
@@ -365,7 +365,7 @@ def test_a_first_token_timeout_leaves_time_for_the_next_target() -> None:
     assert request.after(timeout_fault("first_token")) == TWO
 
 
-@pytest.mark.parametrize(
+@table(
     ("retry_after_s", "limit_s", "is_made"),
     [(2, 60.0, True), (2, 2.25, True), (2, 2.2, False), (54, 60.0, True), (56, 60.0, False)],
 )

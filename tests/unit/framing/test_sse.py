@@ -56,7 +56,7 @@ def test_events_up_to_the_limit_are_read_again_and_again() -> None:
         assert frames == [Frame(b"x" * 94)]
 
 
-@pytest.mark.parametrize("data", [b"data:\n", b"data:\ndata:\n", b"data: a\ndata:\ndata: b\n"])
+@table("data", [b"data:\n", b"data:\ndata:\n", b"data: a\ndata:\ndata: b\n"])
 def test_an_event_in_several_chunks_is_the_same_as_in_one(data: bytes) -> None:
     assert read(*bytewise(data + b"\n")) == read(data + b"\n")
     assert read(data, b"\n") == read(data + b"\n")
@@ -88,7 +88,7 @@ def test_one_chunk_may_contain_many_frames() -> None:
     ]
 
 
-@pytest.mark.parametrize("end", [b"\n", b"\r", b"\r\n"])
+@table("end", [b"\n", b"\r", b"\r\n"])
 def test_a_line_may_end_with_cr_or_lf_or_both(end: bytes) -> None:
     stream = end.join([b"event: greeting", b"data: 1", b"", b"data: 2", b"data: 3", b"", b""])
     expected = [Frame(b"1", "greeting"), Frame(b"2\n3")]
@@ -176,9 +176,7 @@ def test_a_json_document_without_a_field_is_data() -> None:
     assert read(b"data: " + document) == [Frame(document)]  # only the first line has it
 
 
-@pytest.mark.parametrize(
-    "stream", [b"\n\n\n", b"id: 1\n\n", b"data\n\n", b"data:\n\n", b"data: \n\n"]
-)
+@table("stream", [b"\n\n\n", b"id: 1\n\n", b"data\n\n", b"data:\n\n", b"data: \n\n"])
 def test_a_frame_without_data_is_not_delivered(stream: bytes) -> None:
     assert read(stream, b"data: 1\n\n") == [Frame(b"1")]
 
@@ -187,9 +185,7 @@ def test_comments_are_skipped() -> None:
     assert read(b": PROCESSING\n\n:\ndata: 1\n: inside\ndata: 2\n\n") == [Frame(b"1\n2")]
 
 
-@pytest.mark.parametrize(
-    "chunks", [[b"\xef\xbb\xbfdata: 1\n\n"], [b"\xef", b"\xbb\xbfd", b"ata: 1"]]
-)
+@table("chunks", [[b"\xef\xbb\xbfdata: 1\n\n"], [b"\xef", b"\xbb\xbfd", b"ata: 1"]])
 def test_a_leading_byte_order_mark_is_dropped(chunks: list[bytes]) -> None:
     assert read(*chunks) == [Frame(b"1")]
 
@@ -205,7 +201,7 @@ def test_only_cr_and_lf_end_a_line(character: str) -> None:
     assert read(*bytewise(b"data: " + data + b"\n\n")) == [Frame(data)]
 
 
-@pytest.mark.parametrize("end", [b"", b"\n", b"\r", b"\r\n"])
+@table("end", [b"", b"\n", b"\r", b"\r\n"])
 def test_a_last_frame_without_its_blank_line_is_delivered_at_close(end: bytes) -> None:
     decoder = SSEDecoder()
     assert decoder.feed(b"event: end\ndata: 1" + end) == []

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import time
 
-import pytest
-
 from antiphon.framing.ndjson import NDJSONDecoder
 from antiphon.framing.sse import Frame, SSEDecoder
 from antiphon.framing.surrogates import SurrogateJoiner
@@ -41,7 +39,7 @@ def test_each_of_two_texts_gets_its_own_half() -> None:
     assert second == both % ((b"",) * 3)
 
 
-@pytest.mark.parametrize(
+@table(
     "lines",
     [
         (rb'{"a":"\\ud83d"}', rb'{"a":"x"}'),  # an escaped backslash, as in the JSON of arguments

@@ -11,6 +11,7 @@ from starlette.testclient import TestClient
 import antiphon
 from antiphon.core.events import Event
 from antiphon.library.formats import Format
+from tests.support.tables import table
 
 CHAT: dict[str, Any] = {
     "model": "m",
@@ -49,7 +50,7 @@ LAST: dict[Format, Any] = {
 }
 
 
-@pytest.mark.parametrize("format", REQUESTS)
+@table("format", REQUESTS)
 def test_a_translator_speaks_the_format_of_its_client(format: Format) -> None:
     translator = antiphon.Translator(REQUESTS[format], provider="deepseek", format=format)
     sent = json.loads(translator.outbound.body)
@@ -62,7 +63,7 @@ def test_a_translator_speaks_the_format_of_its_client(format: Format) -> None:
     assert whole.response["error"]
 
 
-@pytest.mark.parametrize("format", REQUESTS)
+@table("format", REQUESTS)
 def test_a_recording_is_replayed_in_the_format_of_a_client(format: Format) -> None:
     plain = antiphon.replay(ANSWER, format=format)
     with_request = antiphon.replay(

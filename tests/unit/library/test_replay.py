@@ -75,9 +75,7 @@ def test_a_complete_json_body_is_recognized_by_its_first_byte() -> None:
     assert replay(body, cuts=[4])[-1]["type"] == "response.completed"
 
 
-@pytest.mark.parametrize(
-    "data", [b"", b"<html>Bad Gateway</html>", b"\xff\xfe", b"data: [DONE]\n\n"]
-)
+@table("data", [b"", b"<html>Bad Gateway</html>", b"\xff\xfe", b"data: [DONE]\n\n"])
 def test_bytes_without_a_response_give_a_failed_response(data: bytes) -> None:
     events = replay(data)
     check(events)
@@ -90,7 +88,7 @@ def test_an_unknown_dialect_is_rejected_with_the_known_ones() -> None:
     assert raised.value.code == "dialect.unknown"
 
 
-@pytest.mark.parametrize(
+@table(
     ("request_body", "model"),
     [
         (None, "answering"),
@@ -104,7 +102,7 @@ def test_the_model_is_that_of_the_request(request_body: dict[str, Any] | None, m
     assert replay(STREAM, request=request_body)[0]["response"]["model"] == model
 
 
-@pytest.mark.parametrize(
+@table(
     "tool",
     [
         {"type": "function", "function": {"name": "get_weather"}},
@@ -153,7 +151,7 @@ def test_a_complete_answer_is_ordered_reasoning_calls_message() -> None:
     ]
 
 
-@pytest.mark.parametrize("content", [None, "", []])
+@table("content", [None, "", []])
 def test_a_complete_answer_without_text_has_an_empty_message(content: object) -> None:
     [message] = replay_body({"content": content})[-1]["response"]["output"]
     assert message["content"][0]["text"] == ""
@@ -183,7 +181,7 @@ def test_a_complete_answer_with_only_calls_has_no_message() -> None:
     assert item["type"] == "function_call"
 
 
-@pytest.mark.parametrize(
+@table(
     ("reason", "status"),
     [
         ("stop", "completed"),
@@ -235,9 +233,7 @@ def test_a_single_line_of_ndjson_is_a_complete_answer() -> None:
     assert replay(line, dialect="ollama")[-1]["type"].startswith("response.")
 
 
-@pytest.mark.parametrize(
-    "tool", [{"name": "f", "input_schema": {}}, {"type": "function", "name": "f"}]
-)
+@table("tool", [{"name": "f", "input_schema": {}}, {"type": "function", "name": "f"}])
 def test_declared_tools_are_read_in_the_form_of_every_dialect(tool: dict[str, Any]) -> None:
     piece = {"index": 0, "id": "c1", "function": {"name": "f", "arguments": ""}}
     chunk = {"choices": [{"index": 0, "delta": {"tool_calls": [piece]}}]}

@@ -34,7 +34,7 @@ REQUIRED = "An API key is required: send `Authorization: Bearer KEY`, or the key
 INCORRECT = "Incorrect API key: {} must have one of the gateway's own keys."
 
 
-@pytest.mark.parametrize(
+@table(
     ("headers", "client"),
     [
         ({"authorization": "Bearer sk-alice"}, "alice"),
@@ -52,7 +52,7 @@ def test_a_key_identifies_its_client_from_any_address(
     assert authenticate(KEYS, headers, remote="203.0.113.5") == client
 
 
-@pytest.mark.parametrize(
+@table(
     ("headers", "message"),
     [
         ({}, REQUIRED),
@@ -73,12 +73,12 @@ def test_a_missing_or_unknown_key_is_a_401(headers: Mapping[str, str], message: 
     assert (error.status, error.wire_code, error.message) == (401, "invalid_api_key", message)
 
 
-@pytest.mark.parametrize("host", ["localhost", "localhost:8484", "127.0.0.1:1", "[::1]:8484"])
+@table("host", ["localhost", "localhost:8484", "127.0.0.1:1", "[::1]:8484"])
 def test_without_keys_a_local_client_is_accepted(host: str) -> None:
     assert authenticate({}, {"host": host}) == "local"
 
 
-@pytest.mark.parametrize(
+@table(
     ("host", "remote", "reason"),
     [
         ("localhost", "203.0.113.5", "this request is from another one"),
@@ -96,7 +96,7 @@ def test_without_keys_a_remote_address_or_a_foreign_host_name_is_a_403(
     assert (raised.value.status, raised.value.wire_code) == (403, "forbidden")
 
 
-@pytest.mark.parametrize(
+@table(
     ("host", "expected"),
     [("LOCALHOST", True), ("127.9.9.9", True), ("::1", True), ("0.0.0.0", False), ("x", False)],
 )
@@ -108,14 +108,14 @@ def bound(host: str, api_keys: dict[str, str]) -> Config:
     return Config(server=ServerConfig(host=host, api_keys=api_keys))
 
 
-@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.7", "gateway.example", ""])
+@table("host", ["0.0.0.0", "::", "192.0.2.7", "gateway.example", ""])
 def test_binding_to_a_reachable_address_needs_keys(host: str) -> None:
     reject_open_bind(bound(host, {"alice": "0123456789abcdef"}))
     with pytest.raises(ConfigError, match=r"server.host: others can reach '.*', but.* api_keys"):
         reject_open_bind(bound(host, {}))
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "127.9.9.9", "::1", "localhost"])
+@table("host", ["127.0.0.1", "127.9.9.9", "::1", "localhost"])
 def test_binding_to_a_loopback_address_needs_no_keys(host: str) -> None:
     assert is_loopback(host)
     reject_open_bind(bound(host, {}))
@@ -162,12 +162,12 @@ def admin_request(remote: str = "127.0.0.1", **headers: str) -> HTTPRequest:
     return HTTPRequest.with_body("GET", "/metrics", {"host": "localhost", **named}, b"", remote)
 
 
-@pytest.mark.parametrize("host", ["localhost", "localhost:8484", "127.0.0.1:8484", "[::1]:8484"])
+@table("host", ["localhost", "localhost:8484", "127.0.0.1:8484", "[::1]:8484"])
 def test_without_an_admin_key_this_machine_has_access(host: str) -> None:
     check(admin_request(host=host), "")
 
 
-@pytest.mark.parametrize(
+@table(
     "other",
     [
         admin_request(remote="10.0.0.7"),
@@ -187,9 +187,7 @@ def test_the_admin_key_gives_access_from_everywhere() -> None:
     check(admin_request(remote="10.0.0.7", authorization=f"Bearer {ADMIN_KEY}"), ADMIN_KEY)
 
 
-@pytest.mark.parametrize(
-    "authorization", ["", "Bearer wrong", f"Basic {ADMIN_KEY}", "Bearer \udcff"]
-)
+@table("authorization", ["", "Bearer wrong", f"Basic {ADMIN_KEY}", "Bearer \udcff"])
 def test_without_the_configured_key_this_machine_has_no_access_either(authorization: str) -> None:
     with pytest.raises(InvalidRequest) as caught:
         check(admin_request(authorization=authorization), ADMIN_KEY)
@@ -233,7 +231,7 @@ def test_a_refused_address_is_told_how_long_it_has_to_wait() -> None:
     assert caught.value.headers == {"retry-after": "50"}
 
 
-@pytest.mark.parametrize(
+@table(
     ("first", "second", "is_same"),
     [
         ("192.0.2.1", "192.0.2.2", False),

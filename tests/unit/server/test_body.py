@@ -51,16 +51,14 @@ def test_invalid_json_is_rejected_with_line_and_column(body: bytes, reason: str)
     assert (error.status, error.param, error.wire_code) == (400, None, None)
 
 
-@pytest.mark.parametrize(
-    ("body", "kind"), [(b"[]", "an array"), (b"null", "null"), (b'"hello"', "a string")]
-)
+@table(("body", "kind"), [(b"[]", "an array"), (b"null", "null"), (b'"hello"', "a string")])
 def test_a_body_that_is_not_an_object_is_rejected_with_its_type(body: bytes, kind: str) -> None:
     error = refuse(body)
     assert error.message == f"The request body must be an object, not {kind}."
     assert (error.status, error.param, error.wire_code) == (400, None, "invalid_type")
 
 
-@pytest.mark.parametrize("depth", [100, 500, 100_000])
+@table("depth", [100, 500, 100_000])
 def test_a_body_nested_too_deep_is_rejected(depth: int) -> None:
     error = refuse(b'{"model": "m", "tools": ' + b"[" * depth + b"]" * depth + b"}")
     assert (error.message, error.wire_code) == (
@@ -156,7 +154,7 @@ def test_a_large_body_is_decoded_in_fragments(indent: int | None, size: int) -> 
     check_settings(document, BodyLimits())  # `input` does not count
 
 
-@pytest.mark.parametrize(
+@table(
     ("broken", "column"),
     [
         (b",", 1),

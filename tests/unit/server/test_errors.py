@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from msgspec import structs
 
 from antiphon.core.client_profile import OTHER, PROFILES, Profile
@@ -176,7 +175,7 @@ def test_a_permanent_error_is_a_400_for_clients_that_retry_everything_else() -> 
     assert "404" in response.headers["antiphon-diagnostics"]
 
 
-@pytest.mark.parametrize(("status", "profile"), [(404, OTHER), (429, CODEX), (503, CODEX)])
+@table(("status", "profile"), [(404, OTHER), (429, CODEX), (503, CODEX)])
 def test_other_statuses_and_clients_are_left_alone(status: int, profile: Profile) -> None:
     response = reply(InvalidRequest("No.", status=status), profile)
     assert response.status == status
@@ -189,7 +188,7 @@ def test_a_fault_that_a_retry_cannot_fix_is_permanent_though_its_status_is_not()
     assert reply_to_fault(shutdown_fault(), CODEX).status == 503
 
 
-@pytest.mark.parametrize(
+@table(
     ("path", "advice"),
     [
         ("/v1/embeddings", "This gateway serves no embeddings"),

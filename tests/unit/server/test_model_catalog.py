@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from antiphon.config import Config, ModelConfig, ProviderConfig
 from antiphon.engine.routing import make_router
 from antiphon.providers.registry import SPECS, build_providers
@@ -71,7 +69,7 @@ def test_the_entity_tag_changes_with_the_list_and_only_with_it() -> None:
 # Efforts
 
 
-@pytest.mark.parametrize(
+@table(
     ("model", "levels", "default"),
     [
         ("zhipu/glm-5.2", ["none", "high", "max"], "high"),

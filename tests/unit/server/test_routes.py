@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from antiphon.server.exchange import Exchange
 from antiphon.server.http import HTTPResponse
 from antiphon.server.routes import (
@@ -14,6 +12,7 @@ from antiphon.server.routes import (
     find_route,
     match_template,
 )
+from tests.support.tables import table
 
 
 async def answer(exchange: Exchange) -> HTTPResponse:
@@ -29,7 +28,7 @@ COMPILED = compile_templates(
 )
 
 
-@pytest.mark.parametrize(
+@table(
     ("path", "ids"),
     [
         ("/v1/things/a", {"thing_id": "a"}),
@@ -44,9 +43,7 @@ def test_the_ids_of_a_path_are_found(path: str, ids: dict[str, str]) -> None:
     assert match.ids == ids
 
 
-@pytest.mark.parametrize(
-    "path", ["/v1/things", "/v1/things/", "/v1/things/a/", "/v1/things/a/parts", "/v1/models/"]
-)
+@table("path", ["/v1/things", "/v1/things/", "/v1/things/a/", "/v1/things/a/parts", "/v1/models/"])
 def test_a_path_that_fits_no_template_has_no_route(path: str) -> None:
     assert match_template(path, COMPILED) is None
 
@@ -61,7 +58,7 @@ def test_a_head_request_is_answered_where_a_get_request_is() -> None:
     assert all(("GET" in route.methods) == ("HEAD" in route.methods) for route in EXACT.values())
 
 
-@pytest.mark.parametrize(
+@table(
     ("path", "meant"),
     [
         ("/responses", "/v1/responses"),

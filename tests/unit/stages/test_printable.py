@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
-
 from antiphon.stages.printable import printable, printable_fields
 from antiphon.store.trace.rows import TraceError, TraceStream
+from tests.support.tables import table
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "shown"),
     [
         ("deepseek-v4 é 😀", "deepseek-v4 é 😀"),

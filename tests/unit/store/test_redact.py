@@ -6,7 +6,6 @@ import json
 import time
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -110,7 +109,7 @@ def test_ordinary_text_is_not_redacted(text: str) -> None:
     assert PLAIN.redact_text(text) == text
 
 
-@pytest.mark.parametrize(
+@table(
     "secret",
     ["hunter2secret", 'quo"te\\back', "пароль-тайна", "with space & more", "tab\tand\nline"],
 )

@@ -17,6 +17,7 @@ from antiphon.store.run_log import (
     with_status,
 )
 from antiphon.store.turn import Turn
+from tests.support.tables import table
 from tests.support.turns import turn
 
 
@@ -26,9 +27,7 @@ def test_batches_that_follow_each_other_end_at_the_last_number() -> None:
     assert check_order("r", 7, [], "file") == 7
 
 
-@pytest.mark.parametrize(
-    "batches", [[(1, 1)], [(0, 0), (0, 1)], [(0, 0), (2, 2)], [(0, -1)], [(-1, 0)]]
-)
+@table("batches", [[(1, 1)], [(0, 0), (0, 1)], [(0, 0), (2, 2)], [(0, -1)], [(-1, 0)]])
 def test_a_gap_or_an_overlap_names_file_response_and_numbers(
     batches: list[tuple[int, int]],
 ) -> None:

@@ -10,6 +10,7 @@ from antiphon.core.items import Document, Message, OutputText
 from antiphon.core.response import Response
 from antiphon.errors import StoreRefused
 from antiphon.store.turn import StoreLimits, Turn, decode_turn, encode_response, encode_turn
+from tests.support.tables import table
 from tests.support.turns import turn
 
 
@@ -18,7 +19,7 @@ def test_a_turn_expires_after_its_time_to_live_or_never() -> None:
     assert StoreLimits(ttl_s=None).expiry(1000) is None
 
 
-@pytest.mark.parametrize(
+@table(
     ("ttl_s", "expires_at", "expected"),
     [(100, 1051, False), (100, 1050, True), (100, None, False), (None, 1001, False)],
 )
@@ -33,7 +34,7 @@ def test_a_decoded_turn_has_its_current_expiry() -> None:
     assert decode_turn(body, 9) == turn("a", expires_at=9)
 
 
-@pytest.mark.parametrize("limit", ["max_turn_bytes", "max_bytes"])
+@table("limit", ["max_turn_bytes", "max_bytes"])
 def test_a_turn_of_exactly_the_limit_is_accepted_and_a_larger_one_refused(limit: str) -> None:
     size = len(encode_turn(turn("a"), StoreLimits()))
     assert len(encode_turn(turn("a"), StoreLimits(**{limit: size}))) == size
@@ -80,7 +81,7 @@ def test_a_stored_turn_has_its_output_once() -> None:
     assert body.count(b"h_1") == 1
 
 
-@pytest.mark.parametrize(
+@table(
     "response",
     [
         RESPONSE,
@@ -118,7 +119,7 @@ def test_a_turn_with_another_response_object_has_its_status_and_output() -> None
     assert (found.status, found.output, found.response) == ("failed", ({"type": "x"},), changed)
 
 
-@pytest.mark.parametrize("conversation", [None, {"id": "conv_1"}])
+@table("conversation", [None, {"id": "conv_1"}])
 def test_a_turn_knows_its_conversation(conversation: Document | None) -> None:
     response = structs.replace(RESPONSE, conversation=conversation)
     assert turn_of(response).conversation_id == (conversation and conversation["id"])

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from antiphon.cli.codex.config import CodexSettings, install_settings, remove_settings
 from antiphon.errors import ConfigError
+from tests.support.tables import table
 
 SETTINGS = CodexSettings(
     base_url="http://127.0.0.1:8484/v1", model='odd "name"', catalog="/a b/c.json"
@@ -130,7 +131,7 @@ def test_a_model_chosen_after_the_setup_is_removed_with_our_lines() -> None:
     assert remove_settings(changed) == 'model = "gpt-6-sol"\n'
 
 
-@pytest.mark.parametrize(
+@table(
     "text",
     [
         "model_providers = { mine = { name = 'x' } }\n",
@@ -149,7 +150,7 @@ def test_a_file_with_leftover_comments_is_rejected() -> None:
         install_settings("# antiphon kept: model = 1\n", SETTINGS)
 
 
-@pytest.mark.parametrize("text", ["model = ", 'a = "\n', "[x\n", "a = 1\na = 2\n"])
+@table("text", ["model = ", 'a = "\n', "[x\n", "a = 1\na = 2\n"])
 def test_a_file_that_is_not_toml_is_rejected(text: str) -> None:
     with pytest.raises(ConfigError, match="not valid TOML"):
         install_settings(text, SETTINGS)

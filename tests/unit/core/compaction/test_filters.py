@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from antiphon.core.compaction.filters import CompactedContextFilter, SummaryFilter
 from antiphon.core.compaction.request_summary import SummaryTask
 from antiphon.core.compaction.summary import Summary
@@ -49,14 +47,14 @@ def test_plain_text_is_a_summary_too() -> None:
     assert item.document["state"]["summary"]["text"] == "The port is 8123."
 
 
-@pytest.mark.parametrize("output", [Refusal("No."), Text("  "), Reasoning("Hm.")])
+@table("output", [Refusal("No."), Text("  "), Reasoning("Hm.")])
 def test_without_a_summary_the_answer_fails(output: Delta) -> None:
     [_, failure] = summarized(output, STOP)
     assert isinstance(failure, Failure)
     assert "no summary" in failure.fault.message
 
 
-@pytest.mark.parametrize("ending", [Finish("length"), Finish(None), FAILURE])
+@table("ending", [Finish("length"), Finish(None), FAILURE])
 def test_an_answer_that_was_cut_off_or_failed_gives_no_item(ending: Delta) -> None:
     assert summarized(Text("The port is"), ending) == [ending]
 

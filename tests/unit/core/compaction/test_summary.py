@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
-
 from antiphon.core.compaction.summary import Summary, read_state, read_summary, summary_of
 from antiphon.core.deltas import ReasoningState
 from antiphon.core.history.capsule import Capsule, Unopened
+from tests.support.tables import table
 
 WHOLE = Summary(
     goal="Ship the parser.",
@@ -34,7 +33,7 @@ def test_the_fields_of_a_written_summary_are_read() -> None:
     )
 
 
-@pytest.mark.parametrize("text", ["The port is 8123.", '{"goal": 3}', '{"goal": "cut', "[]"])
+@table("text", ["The port is 8123.", '{"goal": 3}', '{"goal": "cut', "[]"])
 def test_what_is_no_summary_in_json_is_kept_as_plain_text(text: str) -> None:
     assert read_summary(f" {text}\n", ("c",)) == Summary(text=text, open_calls=("c",))
 
@@ -43,7 +42,7 @@ def test_fields_that_only_the_gateway_writes_are_not_read_from_a_model() -> None
     assert read_summary('{"goal": "a", "open_calls": ["x"], "text": "y"}') == Summary(goal="a")
 
 
-@pytest.mark.parametrize("text", ["", "  ", "{}", '{"goal": "", "facts": []}'])
+@table("text", ["", "  ", "{}", '{"goal": "", "facts": []}'])
 def test_a_summary_without_content_is_empty(text: str) -> None:
     assert read_summary(text, ("shell (c1): ls",)).is_empty
     assert not read_summary("A fact.").is_empty
@@ -70,7 +69,7 @@ def test_a_sealed_summary_is_read_back() -> None:
     assert summary_of(found) == WHOLE
 
 
-@pytest.mark.parametrize(
+@table(
     "opened",
     [
         Unopened.TAMPERED,
@@ -83,6 +82,6 @@ def test_a_capsule_without_a_compaction_has_no_state(opened: Any) -> None:
     assert read_state(opened) is None
 
 
-@pytest.mark.parametrize("state", [None, {"item": {}}, {"summary": 3}, {"summary": {"goal": 3}}])
+@table("state", [None, {"item": {}}, {"summary": 3}, {"summary": {"goal": 3}}])
 def test_a_state_without_a_valid_summary_has_none(state: Any) -> None:
     assert summary_of(state) is None

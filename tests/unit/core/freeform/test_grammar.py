@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 
-import pytest
 from llguidance import LLMatcher, LLTokenizer
 
 from antiphon.core.freeform.grammar import (
@@ -50,7 +49,7 @@ def test_valid_text_has_no_violation(name: str) -> None:
     assert problem(patch(FILES[name])) is None
 
 
-@pytest.mark.parametrize("ending", ["", "\n", "\n\n", "\r\n", " \n\t"])
+@table("ending", ["", "\n", "\n\n", "\r\n", " \n\t"])
 def test_additional_line_breaks_at_the_end_are_accepted(ending: str) -> None:
     assert problem(HELLO.removesuffix("\n") + ending) is None
     assert problem("42" + ending, NUMBER) is None
@@ -78,7 +77,7 @@ def test_a_violation_names_its_position_and_what_was_expected() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "expected"),
     [
         ("", "line 1, column 1: expected '*** Begin Patch', but the input ends"),
@@ -130,7 +129,7 @@ def test_an_unpaired_surrogate_is_checked_as_a_replacement_character() -> None:
     assert problem("\ud800", Grammar("regex", ".")) is None
 
 
-@pytest.mark.parametrize("text", [HELLO, HELLO + "x", HELLO.replace("+", "é"), HELLO[:-9]])
+@table("text", [HELLO, HELLO + "x", HELLO.replace("+", "é"), HELLO[:-9]])
 def test_a_cut_anywhere_changes_nothing(text: str) -> None:
     expected = problem(text)
     for place in range(len(text) + 1):

@@ -8,8 +8,6 @@ import sys
 import time
 from collections.abc import Mapping
 
-import pytest
-
 from antiphon.core.freeform.grammar import (
     MAX_CHARACTERS,
     MAX_MARKS,
@@ -144,7 +142,7 @@ def test_the_work_is_linear_in_a_literal_without_an_end(mark: str) -> None:
     assert time.process_time() - began < 2  # were it quadratic, half a minute
 
 
-@pytest.mark.parametrize(
+@table(
     "definition",
     [
         GRAMMAR.definition,

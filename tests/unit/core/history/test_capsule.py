@@ -5,12 +5,12 @@ from __future__ import annotations
 import base64
 from itertools import count
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from antiphon.core.deltas import ReasoningState
 from antiphon.core.history.capsule import Capsule, Sealer, Unopened
+from tests.support.tables import table
 
 STATES = (ReasoningState("signed.block", {"type": "thinking", "signature": "c2ln"}, "block"),)
 
@@ -86,12 +86,12 @@ def test_a_capsule_of_a_removed_key_reports_an_unknown_key() -> None:
     assert sealer("new").open("alice", sealed(sealer("old"))) is Unopened.UNKNOWN_KEY
 
 
-@pytest.mark.parametrize("text", ["", "gAAAAABo-another-server", "rs_123", "ap3.AAAA"])
+@table("text", ["", "gAAAAABo-another-server", "rs_123", "ap3.AAAA"])
 def test_encrypted_content_of_another_server_is_foreign(text: str) -> None:
     assert sealer().open("alice", text) is Unopened.FOREIGN
 
 
-@pytest.mark.parametrize("broken", ["ap2.!!", "ap2.é", "ap2.QUJD=A"])
+@table("broken", ["ap2.!!", "ap2.é", "ap2.QUJD=A"])
 def test_invalid_base64_is_reported_as_tampered(broken: str) -> None:
     assert sealer().open("alice", broken) is Unopened.TAMPERED
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from antiphon.core.history.content import ContentReader
 from antiphon.core.history.media import MediaSupport
 from antiphon.core.history.steps import (
@@ -170,7 +168,7 @@ def test_unsupported_media_is_replaced_by_a_marker(
     assert (diagnostic.param, diagnostic.subject) == ("input[3]", "message")
 
 
-@pytest.mark.parametrize(
+@table(
     ("descriptions", "text", "code", "message"),
     [
         (
@@ -246,7 +244,7 @@ NOTES = "data:text/plain;base64,YWxwaGE="
 PDF = "data:application/pdf;base64,JVBERi0xLjQK"
 
 
-@pytest.mark.parametrize(
+@table(
     ("name", "text"),
     [
         ("a.txt", "[file a.txt]\nalpha\n[end of file a.txt]"),
@@ -273,7 +271,7 @@ def test_a_supported_file_is_not_replaced_by_its_text() -> None:
     assert read([part]) == (FilePart(filename="a.txt", data=NOTES),)
 
 
-@pytest.mark.parametrize(
+@table(
     ("file_texts", "code", "message"),
     [
         ({PDF: "beta"}, "history.file.inlined", "replaced by its text"),

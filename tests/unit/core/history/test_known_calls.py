@@ -36,7 +36,7 @@ def test_an_output_of_a_known_call_is_accepted(
     reject_unknown_calls(history, items)
 
 
-@pytest.mark.parametrize(
+@table(
     ("history", "items"),
     [
         ([CALL], [MESSAGE, {**OUTPUT, "call_id": "call_9"}]),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 
-import pytest
 from msgspec import structs
 
 from antiphon.core.history.media import MediaSupport, RejectedMedia, guess_media_type
@@ -22,7 +21,7 @@ def data(media_type: str, content: bytes) -> str:
     return f"data:{media_type};base64,{base64.b64encode(content).decode()}"
 
 
-@pytest.mark.parametrize("given", ["data:x/y;base64,AA==", "data:,hi", "***", ""])
+@table("given", ["data:x/y;base64,AA==", "data:,hi", "***", ""])
 def test_media_is_not_checked_without_a_list_of_types(given: str) -> None:
     assert MediaSupport().read(given, "file") == given
     assert MediaSupport().can_fetch_image(given)
@@ -30,7 +29,7 @@ def test_media_is_not_checked_without_a_list_of_types(given: str) -> None:
     assert MediaSupport().accepts_file_url(given, "")
 
 
-@pytest.mark.parametrize(
+@table(
     ("given", "sent"),
     [
         (f"data:image/png;base64,{PNG}", f"data:image/png;base64,{PNG}"),
@@ -79,7 +78,7 @@ def test_the_type_of_a_file_is_detected(given: str, name: str, sent: str) -> Non
     assert TAKES.read(given, "file", name) == f"data:{sent};base64,{payload}"
 
 
-@pytest.mark.parametrize(
+@table(
     ("given", "why"),
     [
         (data("application/zip", b"PK\3\4\0"), "application/zip is not accepted"),
@@ -107,7 +106,7 @@ def test_audio_is_accepted_by_its_major_type() -> None:
     assert isinstance(TAKES.read("data:audio/mp3;base64,*", "audio"), RejectedMedia)
 
 
-@pytest.mark.parametrize(
+@table(
     ("url", "name", "accepts_file_url"),
     [
         ("https://a.test/a.pdf?x=1#top", "", True),
@@ -143,7 +142,7 @@ def test_image_urls_and_file_ids_have_to_match_the_providers_patterns() -> None:
     assert not TAKES.accepts_file_id("file-1")
 
 
-@pytest.mark.parametrize(
+@table(
     ("address", "found"),
     [("a.JPG", "image/jpeg"), ("a.b/c", ""), ("", ""), ("x.md", "text/markdown")],
 )

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from antiphon.core.diagnostic import Decision, Diagnostic
 from antiphon.core.history.read_items import (
     UNREADABLE_COMPACTION,
@@ -50,7 +48,7 @@ def said(role: Role, *texts: str) -> MessageStep:
 # --- messages -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("role", ["system", "developer", "user", "assistant"])
+@table("role", ["system", "developer", "user", "assistant"])
 def test_a_message_keeps_its_role_and_its_place(role: Role) -> None:
     easy = {"role": role, "content": "one"}
     typed = {"type": "message", "role": role, "content": [{"type": "input_text", "text": "two"}]}
@@ -78,7 +76,7 @@ def test_an_answer_in_output_shape_is_read_with_its_refusal() -> None:
     assert steps_of(message) == [MessageStep("assistant", parts, "final_answer")]
 
 
-@pytest.mark.parametrize(
+@table(
     ("role", "phase", "kept"),
     [
         ("assistant", "commentary", "commentary"),
@@ -95,7 +93,7 @@ def test_only_an_assistant_message_has_a_phase_and_only_a_known_one(
     assert steps_of(item) == [MessageStep(role, (TextPart("hi"),), kept)]
 
 
-@pytest.mark.parametrize("content", [None, "", [], [{"type": "input_text", "text": None}]])
+@table("content", [None, "", [], [{"type": "input_text", "text": None}]])
 def test_an_empty_message_is_ignored_with_a_diagnostic(content: Any) -> None:
     steps, [diagnostic] = read({"role": "user", "content": content})
     assert steps == []
@@ -108,7 +106,7 @@ def test_an_empty_message_is_ignored_with_a_diagnostic(content: Any) -> None:
     )
 
 
-@pytest.mark.parametrize("role", ["tool", None, ["user"], ""])
+@table("role", ["tool", None, ["user"], ""])
 def test_an_unknown_role_is_read_as_the_user(role: Any) -> None:
     steps, [diagnostic] = read({"type": "message", "role": role, "content": "hi"})
     assert steps == [said("user", "hi")]
@@ -120,7 +118,7 @@ def test_a_users_image_stays_in_its_message() -> None:
     assert step == MessageStep("user", (TextPart("look"), ImagePart("data:image/png;base64,AA==")))
 
 
-@pytest.mark.parametrize("role", ["developer", "assistant"])
+@table("role", ["developer", "assistant"])
 def test_an_image_of_another_role_follows_in_a_user_message(role: Role) -> None:
     steps, [diagnostic] = read({"role": role, "content": ["look", PICTURE]})
     assert steps == [
@@ -136,7 +134,7 @@ def test_an_image_for_a_text_only_model_becomes_a_marker() -> None:
     assert (diagnostic.code, diagnostic.param) == (HistoryCode.IMAGE_REPLACED, "input[0]")
 
 
-@pytest.mark.parametrize(
+@table(
     ("item", "title"),
     [
         ({"author": "/root/a", "recipient": "/root"}, "[message from /root/a to /root]"),
@@ -241,7 +239,7 @@ def test_tools_settings_and_triggers_in_the_input_make_no_steps() -> None:
     assert steps_of(tools, settings, {"type": "compaction_trigger"}) == []
 
 
-@pytest.mark.parametrize("kind", ["compaction", "compaction_summary", "context_compaction"])
+@table("kind", ["compaction", "compaction_summary", "context_compaction"])
 def test_a_compaction_that_nobody_has_opened_becomes_a_note(kind: str) -> None:
     steps, [diagnostic] = read({"type": kind, "encrypted_content": "x"})
     assert steps == [said("user", f"[{UNREADABLE_COMPACTION}]")]

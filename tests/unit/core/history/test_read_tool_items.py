@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
-
 from antiphon.core.diagnostic import Diagnostic
 from antiphon.core.history.read_items import read_items
 from antiphon.core.history.steps import (
@@ -129,12 +127,12 @@ def test_a_call_without_an_id_is_told_apart_by_its_item_or_its_place() -> None:
     assert [step.call_id for step in steps if isinstance(step, ToolCallStep)] == ["fc_1", "call_1"]
 
 
-@pytest.mark.parametrize("arguments", ["", "  ", "null", None])
+@table("arguments", ["", "  ", "null", None])
 def test_no_arguments_are_an_empty_object(arguments: Any) -> None:
     assert call_of({"type": "function_call", "name": "f", "arguments": arguments}).arguments == "{}"
 
 
-@pytest.mark.parametrize("raw", ['{"a": ', "[1]", '"x"', "{'a': 1}", '{"a":' * 5000])
+@table("raw", ['{"a": ', "[1]", '"x"', "{'a': 1}", '{"a":' * 5000])
 def test_arguments_that_are_no_object_are_wrapped_in_one(raw: str) -> None:
     [step], [diagnostic] = read({"type": "function_call", "name": "f", "arguments": raw})
     assert isinstance(step, ToolCallStep)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import base64
 
-import pytest
-
 from antiphon.core.history.text_files import is_pdf, read_content, read_text
 from tests.support.tables import table
 
@@ -43,7 +41,7 @@ def test_text_is_read_from_files_that_have_it(data: str, name: str, text: str | 
     assert read_text(data, name) == text
 
 
-@pytest.mark.parametrize(
+@table(
     ("data", "expected"),
     [
         (base64_url(b"%PDF-1.4"), True),

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from antiphon.core.mcp.toolset import McpPlan, McpToolset, is_read_only, read_toolset
 from antiphon.core.mcp.values import McpTool
 from tests.support.mcp.value_servers import ValueRules
+from tests.support.tables import table
 
 READ = McpTool(name="read", annotations={"readOnlyHint": True})
 WRITE = McpTool(name="write", annotations={"readOnlyHint": False})
@@ -39,7 +38,7 @@ def test_a_server_without_a_url_is_one_of_the_configuration() -> None:
     assert (toolset().server.url, toolset().server.headers) == ("", {})
 
 
-@pytest.mark.parametrize(
+@table(
     ("fields", "expected"),
     [
         ({"headers": {"X-Team": "a"}}, {"X-Team": "a"}),
@@ -87,7 +86,7 @@ def test_a_tool_without_annotations_may_change_something() -> None:
     assert not is_read_only(McpTool(name="other"))
 
 
-@pytest.mark.parametrize("value", [None, "always", {}, {"always": {"tool_names": ["read"]}}])
+@table("value", [None, "always", {}, {"always": {"tool_names": ["read"]}}])
 def test_approval_is_needed_unless_the_request_says_otherwise(value: Any) -> None:
     assert needing_approval(value) == ["read", "write", "listed"]
 

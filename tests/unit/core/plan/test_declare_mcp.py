@@ -31,6 +31,7 @@ from antiphon.core.tools.declaration import ToolChoice
 from antiphon.errors import InvalidRequest
 from tests.support.mcp.value_servers import ValueRules
 from tests.support.plans import make_plan
+from tests.support.tables import table
 
 Document = dict[str, Any]
 MANAGED = HostedToolPolicy(mcp=ValueRules())
@@ -186,7 +187,7 @@ def test_a_gateway_without_servers_refuses_them() -> None:
         plan(policy=HostedToolPolicy())
 
 
-@pytest.mark.parametrize("field", ["connector_id", "tunnel_id"])
+@table("field", ["connector_id", "tunnel_id"])
 def test_a_server_behind_a_connector_is_refused(field: str) -> None:
     with pytest.raises(InvalidRequest, match="cannot be run"):
         plan(tools=(server(**{field: "connector_gmail"}),))
@@ -300,7 +301,7 @@ def test_tools_that_should_be_deferred_are_reported() -> None:
         assert "its tools are declared immediately" in note.message
 
 
-@pytest.mark.parametrize("more", [{"disabled": 1}, {"disabled": [{}]}, {"listed": "x"}, "x", None])
+@table("more", [{"disabled": 1}, {"disabled": [{}]}, {"listed": "x"}, "x", None])
 def test_what_is_no_toolset_restricts_nothing(more: Any) -> None:
     found = plan(listing("weather"), tools=(server(toolset=more),))
     assert mcp_of(found).offers.keys() <= {"sky__weather"}

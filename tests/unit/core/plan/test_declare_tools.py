@@ -15,6 +15,7 @@ from antiphon.core.plan.plan import Notes
 from antiphon.core.tools.declaration import ToolChoice
 from antiphon.errors import InvalidRequest
 from tests.support.plans import noted
+from tests.support.tables import table
 
 NOW: dict[str, Any] = {"type": "function", "name": "now", "strict": True}
 NOTE: dict[str, Any] = {"type": "custom", "name": "note"}
@@ -95,9 +96,7 @@ def test_a_namespace_description_is_in_the_first_declared_tool() -> None:
     assert (only.name, only.description) == ("ns__b", "About all ns tools: For files.")
 
 
-@pytest.mark.parametrize(
-    "choice", ["none", {"type": "allowed_tools", "mode": "auto", "tools": [function("now")]}]
-)
+@table("choice", ["none", {"type": "allowed_tools", "mode": "auto", "tools": [function("now")]}])
 def test_a_tool_that_may_not_be_called_now_keeps_its_name_for_the_history(
     choice: str | dict[str, Any],
 ) -> None:
@@ -171,7 +170,7 @@ def test_a_find_that_has_to_be_called_makes_no_room() -> None:
     assert names(result) == ["now", "a"]
 
 
-@pytest.mark.parametrize(
+@table(
     ("strict", "required", "told"),
     [
         ((True, True), ["a"], 0),
@@ -193,7 +192,7 @@ def test_a_strict_tool_beside_a_loose_one_is_told_where_all_have_to_be_strict(
     assert [each.code for each in found] == ["tool.degraded"] * told
 
 
-@pytest.mark.parametrize(
+@table(
     ("tools", "beside", "kept"),
     [
         (("web_search", "function"), False, (1, 0)),

@@ -18,6 +18,7 @@ from antiphon.core.web_search.rules import SearchRules
 from antiphon.errors import InvalidRequest
 from tests.support.plans import make_plan
 from tests.support.request_body import parse_body
+from tests.support.tables import table
 
 SEARCH: dict[str, Any] = {"type": "web_search"}
 NAMESAKE: dict[str, Any] = {"type": "function", "name": "web_search"}
@@ -62,7 +63,7 @@ def types(plan: Plan, *provider_names: str) -> list[tuple[str, str | None]]:
     return [(each.requested_type, each.namespace) for each in found if each is not None]
 
 
-@pytest.mark.parametrize(
+@table(
     "kind",
     ["web_search", "web_search_2025_08_26", "web_search_preview", "web_search_preview_2025_03_11"],
 )
@@ -83,7 +84,7 @@ def test_without_a_search_there_are_no_rules() -> None:
     assert planned(READ).search is None
 
 
-@pytest.mark.parametrize(
+@table(
     ("tools", "expected"),
     [
         ((NAMESAKE, SEARCH), [("function", None), ("web_search", "")]),
@@ -128,7 +129,7 @@ def test_a_web_search_tool_in_an_input_item_is_declared() -> None:
     assert plan.search is not None
 
 
-@pytest.mark.parametrize(
+@table(
     ("limit", "field"),
     [
         ({"external_web_access": False}, "external_web_access"),
@@ -155,7 +156,7 @@ def test_filters_are_in_the_plan_and_in_the_description() -> None:
 PLACE = {"type": "approximate", "country": "DE"}
 
 
-@pytest.mark.parametrize(
+@table(
     ("field", "value", "limits", "degraded"),
     [
         ("user_location", PLACE, [], True),
@@ -176,7 +177,7 @@ def test_unsupported_search_options_have_a_diagnostic(
 # --- choices --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", ["web_search", "web_search_preview"])
+@table("kind", ["web_search", "web_search_preview"])
 def test_a_search_can_be_forced(kind: str) -> None:
     plan = planned(READ, SEARCH, tool_choice={"type": kind})
     assert plan.tool_choice == ToolChoice("function", "web_search")
@@ -189,7 +190,7 @@ def test_a_forced_function_named_web_search_belongs_to_the_client() -> None:
     assert plan.tool_choice.name == names(plan)[1]
 
 
-@pytest.mark.parametrize(
+@table(
     "choice",
     [
         "none",
@@ -211,7 +212,7 @@ def test_a_model_without_tools_has_no_web_search() -> None:
 # --- the rest of the request ----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("choice", "expected"), [("auto", 3), ("none", 0)])
+@table(("choice", "expected"), [("auto", 3), ("none", 0)])
 def test_max_tool_calls_limits_the_searches_of_the_gateway(choice: str, expected: int) -> None:
     can = {"parameters": frozenset({"max_tool_calls"})}
     plan = planned(SEARCH, max_tool_calls=3, tool_choice=choice, can=can)
@@ -239,7 +240,7 @@ def test_a_format_that_shows_searches_has_sources_and_titles_without_asking_for_
         assert (native.include, codes(native)) == (tuple(can), [])
 
 
-@pytest.mark.parametrize("tools", [(SEARCH,), (READ,), ()])
+@table("tools", [(SEARCH,), (READ,), ()])
 def test_a_search_of_an_earlier_turn_is_history_whatever_tools_are_declared(
     tools: tuple[dict[str, Any], ...],
 ) -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from antiphon.core.capabilities import Capabilities
 from antiphon.core.deltas import ReasoningState
 from antiphon.core.history.steps import (
@@ -101,7 +99,7 @@ def test_a_plan_has_the_effective_effort() -> None:
     assert "'low'" in plan.diagnostics[0].message
 
 
-@pytest.mark.parametrize(
+@table(
     ("effort", "unasked", "expected"),
     [("off", True, False), ("low", False, True), (None, True, True), (None, False, False)],
 )
@@ -116,7 +114,7 @@ def test_a_model_that_cannot_disable_thinking_thinks_with_any_effort() -> None:
     assert thinks("low", Capabilities(efforts={"low": "low"}))
 
 
-@pytest.mark.parametrize("mode", ["required", "function"])
+@table("mode", ["required", "function"])
 def test_a_forced_call_disables_thinking_with_a_diagnostic(mode: Any) -> None:
     choice = ToolChoice(mode, "now")
     effort, [told] = noted(adjust_effort, "low", "reasoning.effort", CAN, choice=choice)
@@ -129,7 +127,7 @@ def test_a_forced_call_disables_thinking_with_a_diagnostic(mode: Any) -> None:
     assert noted(adjust_effort, "off", "p", CAN, choice=choice) == ("off", [])
 
 
-@pytest.mark.parametrize(
+@table(
     ("mode", "can"),
     [
         ("auto", CAN),

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from antiphon.core.capabilities import Capabilities
 from antiphon.core.plan.hosted_tools import (
     HostedToolPolicy,
@@ -15,11 +13,12 @@ from antiphon.core.plan.hosted_tools import (
     refuse_tool,
     runs_in_container,
 )
+from tests.support.tables import table
 
 CAN = Capabilities(model_name="up/model")
 
 
-@pytest.mark.parametrize(
+@table(
     ("policy", "refused"),
     [
         (HostedToolPolicy(), True),
@@ -43,7 +42,7 @@ def test_the_reason_names_what_the_gateway_lacks() -> None:
     assert family("web_fetch_20250910") == "web_fetch"
 
 
-@pytest.mark.parametrize(
+@table(
     ("tool", "expected"),
     [
         ({}, False),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from antiphon.core.capabilities import ReplayReasoning
 from antiphon.core.history.steps import (
     ImagePart,
@@ -17,6 +15,7 @@ from antiphon.core.history.steps import (
 from antiphon.core.plan.measure_input import measure_input
 from antiphon.core.plan.plan import Plan
 from antiphon.core.tools.declaration import ToolDeclaration
+from tests.support.tables import table
 
 HISTORY = (
     MessageStep("user", (TextPart("1234"), ImagePart("data:image/png;base64," + "A" * 1000))),
@@ -27,13 +26,13 @@ HISTORY = (
 )
 
 
-@pytest.mark.parametrize(("replay", "length"), [("never", 14), ("always", 22)])
+@table(("replay", "length"), [("never", 14), ("always", 22)])
 def test_the_history_counts_by_its_text(replay: ReplayReasoning, length: int) -> None:
     plan = Plan(provider="p", model="m", history=HISTORY, replay_reasoning=replay)
     assert measure_input(plan) == length
 
 
-@pytest.mark.parametrize("text", ["a" * 100_000, "é" * 100_000, "a" * 65_535 + "😀", "😀" * 65_537])
+@table("text", ["a" * 100_000, "é" * 100_000, "a" * 65_535 + "😀", "😀" * 65_537])
 def test_a_long_text_counts_by_its_bytes(text: str) -> None:
     plan = Plan(provider="p", model="m", instructions=text)
     assert measure_input(plan) == len(text.encode())

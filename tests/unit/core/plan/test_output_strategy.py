@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import jsonschema_rs
-import pytest
 from msgspec import structs
 
 from antiphon.core.capabilities import Capabilities
@@ -110,9 +109,7 @@ def test_tools_of_the_client_stay_callable(capabilities: Capabilities, expected:
     assert way(TRIP, capabilities, BESIDE) == expected
 
 
-@pytest.mark.parametrize(
-    "choice", [ToolChoice("none"), ToolChoice("required"), ToolChoice("function", "look")]
-)
+@table("choice", [ToolChoice("none"), ToolChoice("required"), ToolChoice("function", "look")])
 def test_the_clients_tool_choice_rules_out_an_answer_tool(choice: ToolChoice) -> None:
     declared = structs.replace(BESIDE, tool_choice=choice)
     assert way(TRIP, can("json_object"), declared) == "json_object"
@@ -123,7 +120,7 @@ def test_tools_that_the_provider_runs_itself_could_be_called_instead() -> None:
     assert way(TRIP, can("json_object"), DeclaredTools(native_tools=(SEARCH,))) == "json_object"
 
 
-@pytest.mark.parametrize(
+@table(
     ("effort", "thinks_by_default", "expected"),
     [
         ("high", False, "json_object"),
@@ -195,7 +192,7 @@ def test_the_answer_tool_has_the_schema_and_a_name_of_its_own() -> None:
     assert odd.isascii()
 
 
-@pytest.mark.parametrize("strict", [None, False, True])
+@table("strict", [None, False, True])
 def test_the_tool_is_strict_where_the_format_is_and_the_provider_can_be(
     strict: bool | None,
 ) -> None:
@@ -204,7 +201,7 @@ def test_the_tool_is_strict_where_the_format_is_and_the_provider_can_be(
     assert answer_tool(loose, strict_tools=False).strict is None
 
 
-@pytest.mark.parametrize("strict", [None, True])
+@table("strict", [None, True])
 def test_the_answer_tool_is_strict_only_if_all_other_tools_are(
     strict: bool | None,
 ) -> None:
@@ -242,7 +239,7 @@ TREE = {
 }
 
 
-@pytest.mark.parametrize(
+@table(
     ("schema", "good", "bad"),
     [
         ({"type": "array", "items": {"type": "integer"}}, [1, 2], ["a"]),
@@ -270,7 +267,7 @@ def test_an_object_is_not_wrapped() -> None:
     assert not choose(TRIP, can()).contract.wrapped
 
 
-@pytest.mark.parametrize(
+@table(
     "schema",
     [
         {"type": "array", "items": {"$ref": "#"}},

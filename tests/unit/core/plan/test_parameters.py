@@ -231,7 +231,7 @@ def test_every_rejected_field_is_tested_here() -> None:
     assert list(REFUSED) == [row.path for row in PARAMETERS if row.rule is Rule.REJECT]
 
 
-@pytest.mark.parametrize("name", REFUSED)
+@table("name", REFUSED)
 def test_a_rejected_field_is_an_error(name: str) -> None:
     with pytest.raises(InvalidRequest) as caught:
         decided(**{name: REFUSED[name]})
@@ -239,7 +239,7 @@ def test_a_rejected_field_is_an_error(name: str) -> None:
     assert (error.param, error.wire_code, error.status) == (name, "unsupported_parameter", 400)
 
 
-@pytest.mark.parametrize("name", REFUSED)
+@table("name", REFUSED)
 def test_null_in_a_rejected_field_is_accepted(name: str) -> None:
     nothing: dict[str, Any] = {name: None}
     assert decided(**nothing) == ({}, [])
@@ -260,7 +260,7 @@ def test_every_unknown_field_is_named_once() -> None:
 # --- limits ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("asked", "told"), [(10, 10), (50, 50), (51, 50)])
+@table(("asked", "told"), [(10, 10), (50, 50), (51, 50)])
 def test_max_output_tokens_is_clamped_to_the_models_maximum(asked: int, told: int) -> None:
     can = Capabilities(max_output_tokens=50)
     parameters, diagnostics = noted(decide_parameters, request(max_output_tokens=asked), can)
@@ -283,7 +283,7 @@ def test_a_list_is_cut_to_the_length_that_the_provider_accepts() -> None:
     )
 
 
-@pytest.mark.parametrize(("asked", "told"), [(0, 0.01), (0.01, 0.01), (0.5, 0.5), (2, 1)])
+@table(("asked", "told"), [(0, 0.01), (0.01, 0.01), (0.5, 0.5), (2, 1)])
 def test_a_value_out_of_range_is_clamped_with_a_diagnostic(asked: float, told: float) -> None:
     can = Capabilities(ranges={"temperature": (0.01, 1), "top_p": (0, 0)})
     parameters, diagnostics = noted(decide_parameters, request(temperature=asked), can)
@@ -331,9 +331,7 @@ def test_unsupported_include_values_are_reported_in_a_fixed_order() -> None:
     assert diagnostics == [f"include.ignored:{value}" for value in sorted(values)]
 
 
-@pytest.mark.parametrize(
-    ("user", "sent"), [("abc", True), ("abcdef", True), ("ab", False), ("abcdefg", False)]
-)
+@table(("user", "sent"), [("abc", True), ("abcdef", True), ("ab", False), ("abcdefg", False)])
 def test_a_string_of_unsupported_length_is_ignored(user: str, sent: bool) -> None:
     can = Capabilities(parameters=frozenset({"user"}), ranges={"user": (3, 6)})
     parameters, diagnostics = noted(decide_parameters, request(user=user), can)
@@ -343,7 +341,7 @@ def test_a_string_of_unsupported_length_is_ignored(user: str, sent: bool) -> Non
     )
 
 
-@pytest.mark.parametrize(("tier", "sent"), [("auto", True), ("flex", False), (None, True)])
+@table(("tier", "sent"), [("auto", True), ("flex", False), (None, True)])
 def test_an_unsupported_value_is_ignored(tier: str | None, sent: bool) -> None:
     can = Capabilities(
         parameters=frozenset({"service_tier"}), allowed_values={"service_tier": frozenset({"auto"})}

@@ -52,7 +52,7 @@ def test_a_function_is_declared_as_it_is() -> None:
     assert (offer.handling, diagnostics) == ("declared", [])
 
 
-@pytest.mark.parametrize("parameters", [{}, {"parameters": None}, {"parameters": {}}])
+@table("parameters", [{}, {"parameters": None}, {"parameters": {}}])
 def test_a_function_without_parameters_takes_an_empty_object(parameters: dict[str, Any]) -> None:
     offer, _ = read({"type": "function", "name": "now", **parameters})
     assert offer.parameters == {"type": "object", "properties": {}}
@@ -65,7 +65,7 @@ def test_strict_is_reported_where_schemas_are_not_enforced() -> None:
     assert diagnostics == ["tool.degraded:strict tools[0].strict"]
 
 
-@pytest.mark.parametrize("strict", [False, None])
+@table("strict", [False, None])
 def test_a_schema_that_is_not_strict_makes_no_diagnostic(strict: bool | None) -> None:
     offer, diagnostics = read({**WEATHER, "strict": strict}, strict_tools=False)
     assert (offer.strict, diagnostics) == (None, [])
@@ -95,9 +95,7 @@ def test_the_schema_of_a_custom_tool_is_opened_without_a_diagnostic() -> None:
     assert diagnostics == []
 
 
-@pytest.mark.parametrize(
-    "field", [{"async": True}, {"defer_loading": True}, {"output_schema": {"type": "object"}}]
-)
+@table("field", [{"async": True}, {"defer_loading": True}, {"output_schema": {"type": "object"}}])
 def test_a_field_without_effect_is_reported(field: dict[str, Any]) -> None:
     [name] = field
     assert read(WEATHER | field)[1] == [f"tool.degraded:{name} tools[0].{name}"]
@@ -150,9 +148,7 @@ def test_a_grammar_is_part_of_the_description() -> None:
     assert diagnostics == []
 
 
-@pytest.mark.parametrize(
-    "form", [{**GRAMMAR, "definition": "start: missing"}, {**GRAMMAR, "syntax": "ebnf"}]
-)
+@table("form", [{**GRAMMAR, "definition": "start: missing"}, {**GRAMMAR, "syntax": "ebnf"}])
 def test_a_grammar_that_does_not_compile_is_reported(form: dict[str, str]) -> None:
     _, diagnostics = read({**PATCH, "format": form})
     assert diagnostics == ["tool.degraded:format tools[0].format"]
@@ -172,7 +168,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("kind", ARGUMENTS)
+@table("kind", ARGUMENTS)
 def test_calls_of_built_in_tools_are_restored_to_their_type(kind: str) -> None:
     offer, diagnostics = read({"type": kind, "execution": "client"})
     assert (offer.name, offer.type, diagnostics) == (kind, kind, [])
@@ -185,7 +181,7 @@ def test_calls_of_built_in_tools_are_restored_to_their_type(kind: str) -> None:
     assert msgspec.to_builtins(item)["type"] == f"{kind}_call"
 
 
-@pytest.mark.parametrize("kind", ARGUMENTS)
+@table("kind", ARGUMENTS)
 def test_schemas_of_built_in_tools_require_the_necessary_arguments(kind: str) -> None:
     offer, _ = read({"type": kind, "execution": "client"})
     assert not jsonschema_rs.is_valid(dict(offer.parameters or {}), {})
@@ -225,18 +221,18 @@ def test_a_sandboxed_shell_never_becomes_the_clients_own_machine() -> None:
     assert "container" in reason({"type": "shell", "environment": {"type": "container_auto"}})
 
 
-@pytest.mark.parametrize("callers", [[], ["programmatic"]])
+@table("callers", [[], ["programmatic"]])
 def test_a_tool_that_only_programs_may_call_is_not_given_to_the_model(callers: list[str]) -> None:
     assert "programs" in reason({**WEATHER, "allowed_callers": callers})
     assert read({**WEATHER, "allowed_callers": ["direct", *callers]})[0].handling == "declared"
 
 
-@pytest.mark.parametrize("execution", [{}, {"execution": "server"}])
+@table("execution", [{}, {"execution": "server"}])
 def test_a_tool_search_by_the_server_is_ignored(execution: dict[str, str]) -> None:
     assert "does not search tools" in reason({"type": "tool_search", **execution})
 
 
-@pytest.mark.parametrize("kind", ["web_search", "shell", "namespace"])
+@table("kind", ["web_search", "shell", "namespace"])
 def test_a_namespace_holds_functions_and_custom_tools_only(kind: str) -> None:
     capabilities = Capabilities(web_search="refuse")
     offer, [diagnostic] = noted(
@@ -256,7 +252,7 @@ SEARCHES = [
 ]
 
 
-@pytest.mark.parametrize("kind", SEARCHES)
+@table("kind", SEARCHES)
 def test_web_search_goes_where_the_configuration_says(kind: str) -> None:
     tool = {"type": kind, "external_web_access": True, "search_context_size": "medium"}
     offer, diagnostics = read(tool, web_search="native")
@@ -277,13 +273,13 @@ RESTRICTIONS: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("limit", RESTRICTIONS)
+@table("limit", RESTRICTIONS)
 def test_a_search_with_an_unsupported_restriction_is_ignored(limit: dict[str, Any]) -> None:
     [name] = limit
     assert f"`{name}" in reason({"type": "web_search", **limit}, web_search="native")
 
 
-@pytest.mark.parametrize("limit", RESTRICTIONS)
+@table("limit", RESTRICTIONS)
 def test_a_search_with_a_supported_restriction_is_sent_to_the_provider(
     limit: dict[str, Any],
 ) -> None:
@@ -321,7 +317,7 @@ def test_fields_that_a_search_ignores_are_reported() -> None:
     assert told == ["tool.degraded:search_context_size tools[0].search_context_size"]
 
 
-@pytest.mark.parametrize(
+@table(
     "limit",
     [{"filters": None}, {"filters": {"allowed_domains": None}}, {"external_web_access": None}],
 )

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from antiphon.core.capabilities import Capabilities
 from antiphon.core.compaction.request_summary import SummaryTask
 from antiphon.core.diagnostic import Code, degraded
@@ -14,6 +12,7 @@ from antiphon.core.plan.plan import Plan
 from antiphon.core.plan.plan_summary import needs_compaction, plan_summary
 from antiphon.core.request import Request
 from antiphon.core.response import UsedSettings
+from tests.support.tables import table
 
 CAPABILITIES = Capabilities(context_window=2000)
 ANSWER = {"role": "assistant", "content": "Hi."}
@@ -49,7 +48,7 @@ def test_the_plan_of_a_summary_says_nothing_about_its_format() -> None:
     assert summary.used.text_format == {"type": "text"}
 
 
-@pytest.mark.parametrize(("tokens", "needed"), [(1000, False), (1001, True)])
+@table(("tokens", "needed"), [(1000, False), (1001, True)])
 def test_a_context_beyond_the_threshold_is_compacted(tokens: int, needed: bool) -> None:
     assert needs(HELLO, ANSWER, HELLO, tokens=tokens) is needed
 
@@ -67,7 +66,7 @@ def test_a_provider_that_edits_contexts_compacts_by_itself() -> None:
     assert not needs_compaction(request, items, plan_of(2000), edits)
 
 
-@pytest.mark.parametrize(("tokens", "needed"), [(1600, False), (1601, True)])
+@table(("tokens", "needed"), [(1600, False), (1601, True)])
 def test_without_a_threshold_most_of_the_window_is_used(tokens: int, needed: bool) -> None:
     assert needs(ANSWER, tokens=tokens, settings=({"type": "compaction"},)) is needed
 
@@ -77,7 +76,7 @@ def test_without_a_threshold_and_a_known_window_nothing_is_compacted() -> None:
     assert not needs(ANSWER, tokens=9999, settings=settings, capabilities=Capabilities())
 
 
-@pytest.mark.parametrize("items", [(), (HELLO,), (ANSWER, COMPACTION), (ANSWER, COMPACTION, HELLO)])
+@table("items", [(), (HELLO,), (ANSWER, COMPACTION), (ANSWER, COMPACTION, HELLO)])
 def test_what_a_summary_would_not_shorten_is_not_compacted(items: tuple[Any, ...]) -> None:
     assert not needs(*items, tokens=5000)
     assert needs(*items, ANSWER, tokens=5000)

@@ -238,7 +238,7 @@ def test_an_effort_that_the_model_has_is_translated(asked: str) -> None:
     assert effort(asked, *EFFORTS, "ultra") == (f"<{asked}>", [])
 
 
-@pytest.mark.parametrize(
+@table(
     ("asked", "rungs", "taken"),
     [
         ("xhigh", ["low", "high", "max"], "<high>"),
@@ -254,13 +254,13 @@ def test_a_missing_effort_becomes_the_next_lower_else_the_next_higher(
     assert effort(asked, *rungs) == (taken, DEGRADED)
 
 
-@pytest.mark.parametrize("asked", ["minimal", "low", "medium"])
+@table("asked", ["minimal", "low", "medium"])
 def test_a_low_effort_never_becomes_none(asked: str) -> None:
     assert effort(asked, "none", "high", "max") == ("<high>", DEGRADED)
     assert effort(asked, "none") == (None, IGNORED)
 
 
-@pytest.mark.parametrize(("asked", "rungs"), [("high", []), ("ultra", EFFORTS)])
+@table(("asked", "rungs"), [("high", []), ("ultra", EFFORTS)])
 def test_an_effort_that_means_nothing_to_the_model_is_ignored(asked: str, rungs: list[str]) -> None:
     assert effort(asked, *rungs) == (None, IGNORED)
 
@@ -281,7 +281,7 @@ def test_an_effort_changed_along_the_thread_stays_changed() -> None:
     assert planned(can=can, history=[change, nothing], **asked).effort == "low"
 
 
-@pytest.mark.parametrize("broken", [{"effort": 7}, "max", None])
+@table("broken", [{"effort": 7}, "max", None])
 def test_an_invalid_effort_in_an_item_is_ignored(broken: Any) -> None:
     change = {"type": "configuration_update", "reasoning": broken}
     plan = planned(history=[change], can=Capabilities(efforts={"low": "low"}))
@@ -312,7 +312,7 @@ def test_a_schema_goes_to_a_provider_that_takes_schemas() -> None:
     assert contract.schema == SCHEMA
 
 
-@pytest.mark.parametrize(
+@table(
     ("form", "kinds", "asked"),
     [
         (JSON_SCHEMA, ["json_object"], "json_object"),
@@ -331,7 +331,7 @@ def test_an_unsupported_format_is_in_the_instructions_and_still_checked(
     assert codes(plan) == ["format.degraded text.format.type"]
 
 
-@pytest.mark.parametrize("schema", [{"type": "banana"}, {"$ref": "https://example.org/schema"}])
+@table("schema", [{"type": "banana"}, {"$ref": "https://example.org/schema"}])
 def test_a_schema_that_cannot_be_checked_is_refused(schema: dict[str, Any]) -> None:
     with pytest.raises(InvalidRequest) as caught:
         planned(text={"format": {**JSON_SCHEMA, "schema": schema}})
@@ -346,7 +346,7 @@ def test_a_format_changed_along_the_thread_stays_changed() -> None:
     assert plan.contract.requested == "text"
 
 
-@pytest.mark.parametrize(
+@table(
     ("form", "field"),
     [
         ({"type": "banana"}, "type"),
@@ -380,7 +380,7 @@ def test_a_format_that_is_rejected_beside_tools_is_requested_only_without_them()
     assert (plain.contract.asked, plain.diagnostics) == ("text", ())
 
 
-@pytest.mark.parametrize("search", ["ignore", "managed"])
+@table("search", ["ignore", "managed"])
 def test_a_request_of_messages_alone_is_planned_as_if_its_tools_were_declared(
     search: Literal["ignore", "managed"],
 ) -> None:
@@ -449,7 +449,7 @@ def test_additional_output_is_requested_of_the_provider_that_runs_the_tool() -> 
     assert (plan.include, plan.diagnostics) == ((), ())
 
 
-@pytest.mark.parametrize("role", ["system", "developer"])
+@table("role", ["system", "developer"])
 def test_system_messages_are_placed_where_the_provider_accepts_them(role: str) -> None:
     given = [{"type": "message", "role": role, "content": "Be brief."}, user("hello")]
     plan = planned(input=given, instructions="Be kind.", can=Capabilities(system_messages="first"))

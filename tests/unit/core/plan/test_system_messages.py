@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from antiphon.core.capabilities import Capabilities
 from antiphon.core.history.steps import (
     MessageStep,
@@ -17,6 +15,7 @@ from antiphon.core.history.steps import (
 from antiphon.core.plan.system_messages import place_system_messages
 from tests.support.dialect_samples.history import message_step
 from tests.support.plans import noted
+from tests.support.tables import table
 
 FIRST = Capabilities(system_messages="first", model_name="p/m")
 AFTER_USER = Capabilities(system_messages="after_user", model_name="p/m")
@@ -30,7 +29,7 @@ ANSWERS: tuple[Step, ...] = (
 )
 
 
-@pytest.mark.parametrize("answer", ANSWERS)
+@table("answer", ANSWERS)
 def test_a_system_message_after_an_answer_becomes_a_user_message(answer: Step) -> None:
     for can in (FIRST, AFTER_USER):
         (_, steps), [diagnostic] = noted(place_system_messages, None, (answer, NEW), can)
@@ -52,9 +51,7 @@ def test_a_second_system_message_after_an_answer_may_keep_its_role() -> None:
     assert steps == (answer, TAGGED, NEW)
 
 
-@pytest.mark.parametrize(
-    ("instructions", "text"), [(None, "new\n\nx\ny"), ("i", "i\n\nnew\n\nx\ny")]
-)
+@table(("instructions", "text"), [(None, "new\n\nx\ny"), ("i", "i\n\nnew\n\nx\ny")])
 def test_leading_system_messages_join_the_instructions(instructions: str | None, text: str) -> None:
     user = message_step("user", "u")
     second = MessageStep("system", (TextPart("x"), RefusalPart("y")))

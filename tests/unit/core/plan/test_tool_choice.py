@@ -71,7 +71,7 @@ def test_none_is_sent_where_supported() -> None:
     assert (names(selection), selection.choice) == (EVERYTHING, ToolChoice("none"))
 
 
-@pytest.mark.parametrize("tools", [TOOLS, []])
+@table("tools", [TOOLS, []])
 def test_none_declares_no_tools_where_it_is_not_supported(
     tools: list[dict[str, Any]],
 ) -> None:
@@ -98,7 +98,7 @@ def test_required_degrades_to_auto() -> None:
     assert selection.instruction == "Call at least one of the tools before you answer."
 
 
-@pytest.mark.parametrize("tools", [[], [{"type": "image_generation"}]])
+@table("tools", [[], [{"type": "image_generation"}]])
 def test_a_required_tool_among_none_is_refused(tools: list[dict[str, Any]]) -> None:
     assert "no tool to call" in refused("required", tools=tools)
 
@@ -114,7 +114,7 @@ FORCED: list[tuple[dict[str, Any], str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("choice", "name", "told"), FORCED)
+@table(("choice", "name", "told"), FORCED)
 def test_a_forced_tool_is_sent_by_name(choice: dict[str, Any], name: str, told: str) -> None:
     notes: Notes = []
     selection = chosen(choice, notes=notes)
@@ -137,7 +137,7 @@ def test_a_forced_tool_is_the_only_one_declared_where_it_cannot_be_named(
     assert selection.instruction == instruction
 
 
-@pytest.mark.parametrize("kind", ["web_search", "web_search_preview"])
+@table("kind", ["web_search", "web_search_preview"])
 def test_a_forced_native_search_is_the_only_tool(kind: str) -> None:
     notes: Notes = []
     selection = chosen({"type": kind}, notes=notes)
@@ -190,7 +190,7 @@ def test_a_namespace_can_be_allowed_as_a_whole() -> None:
     assert names(chosen(allowed({"type": "namespace", "name": "ns"}))) == ["read", "write"]
 
 
-@pytest.mark.parametrize(("mode", "told"), [("auto", "auto"), ("required", "required")])
+@table(("mode", "told"), [("auto", "auto"), ("required", "required")])
 def test_the_mode_holds_among_the_allowed(mode: str, told: str) -> None:
     assert chosen(allowed(NOW, mode=mode)).choice.mode == told
 
@@ -212,7 +212,7 @@ def test_an_allowed_tool_that_is_ignored_makes_no_error() -> None:
     assert names(selection) == ["now"]
 
 
-@pytest.mark.parametrize("tools", [[], None])
+@table("tools", [[], None])
 def test_an_empty_list_allows_nothing(tools: Any) -> None:
     choice = {"type": "allowed_tools", "mode": "auto", "tools": tools}
     assert names(chosen(choice)) == []
@@ -222,7 +222,7 @@ def test_a_required_tool_among_those_left_out_is_refused() -> None:
     assert "no tool to call" in refused(allowed({"type": "image_generation"}, mode="required"))
 
 
-@pytest.mark.parametrize(
+@table(
     "entry",
     [
         {"type": "function", "name": "never"},

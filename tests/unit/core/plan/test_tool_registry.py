@@ -117,7 +117,7 @@ def test_the_same_tool_twice_is_one_tool() -> None:
     assert list(filled.offers) == [(None, "now")]
 
 
-@pytest.mark.parametrize(
+@table(
     "other",
     [
         function("now", description="d"),
@@ -160,7 +160,7 @@ def test_a_clients_function_called_web_search_is_just_a_function() -> None:
     assert [offer.handling for offer in filled.hosted] == ["native"]
 
 
-@pytest.mark.parametrize(
+@table(
     ("broken", "param"),
     [
         ({"type": "namespace", "tools": []}, "tools[0].name"),
@@ -220,7 +220,7 @@ def test_the_requests_own_declaration_counts_more_than_an_items() -> None:
     assert codes(filled) == ["tool.redeclared input[0].tools[0]"]
 
 
-@pytest.mark.parametrize(
+@table(
     ("broken", "param"),
     [
         ("junk", "input[0].tools[0].type"),
@@ -240,7 +240,7 @@ def test_an_invalid_tool_in_a_namespace_does_not_affect_its_siblings() -> None:
     assert list(filled.offers) == [("a", "x")]
 
 
-@pytest.mark.parametrize("tools", [None, "none", {}])
+@table("tools", [None, "none", {}])
 def test_an_item_without_a_list_of_tools_brings_none(tools: Any) -> None:
     assert registry(items=[{"type": "additional_tools", "tools": tools}]).all_offers() == []
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from msgspec import structs
 
 from antiphon.core.capabilities import Capabilities
@@ -18,6 +17,7 @@ from antiphon.core.history.steps import (
 from antiphon.core.plan.plan import Plan
 from antiphon.core.plan.truncate_history import truncate_history
 from tests.support.plans import noted
+from tests.support.tables import table
 
 WINDOW = Capabilities(context_window=4_000, max_output_tokens=1_000, model_name="p/m")
 """3,000 tokens are left for the input, which are estimated as 9,000 bytes."""
@@ -107,7 +107,7 @@ def test_images_count() -> None:
     assert kept(plan) == (user("2"),)
 
 
-@pytest.mark.parametrize(
+@table(
     ("limit", "count"),
     [
         (None, 1),  # 1,000 tokens are reserved for the answer
@@ -128,7 +128,7 @@ def test_without_a_known_limit_a_quarter_is_reserved_for_the_answer() -> None:
     assert len(kept(plan, unknown)) == 1
 
 
-@pytest.mark.parametrize(
+@table(
     "capabilities",
     [
         structs.replace(WINDOW, context_window=None),

@@ -123,12 +123,12 @@ def test_a_late_id_that_another_call_has_is_replaced() -> None:
     assert [item["call_id"] for item in items] == ["a", "call_n1"]
 
 
-@pytest.mark.parametrize("arguments", ["", " "])
+@table("arguments", ["", " "])
 def test_empty_arguments_stay_empty_by_default(arguments: str) -> None:
     assert calls(ToolCall(0, "a", "get_weather", arguments)) == [("a", "get_weather", arguments)]
 
 
-@pytest.mark.parametrize("tools", [TOOLS, ()], ids=["declared", "unknown"])
+@table("tools", [TOOLS, ()], ids=["declared", "unknown"])
 def test_empty_arguments_can_be_filled(tools: tuple[ToolIdentity, ...]) -> None:
     steps: list[list[Delta]] = [[ToolCall(0, "a", "get_weather"), DONE]]
     events = run_steps(steps, machine(tools, empty_arguments="{}"))
@@ -200,7 +200,7 @@ def test_white_space_after_a_closed_call_makes_no_event() -> None:
     assert items == [("a", "f", "{}"), ("b", "f", "{}")]
 
 
-@pytest.mark.parametrize(
+@table(
     ("late", "names"),
     [
         (ToolCall(0, "z"), "toolCall.id"),
@@ -219,7 +219,7 @@ def test_a_delta_that_contradicts_its_call_is_an_error(late: ToolCall, names: st
     assert documents(subject.finish("stop"))[-1]["type"] == "response.completed"
 
 
-@pytest.mark.parametrize("late", [ToolCall(0, arguments="}"), ToolCall(0, None, "other")])
+@table("late", [ToolCall(0, arguments="}"), ToolCall(0, None, "other")])
 def test_a_closed_call_cannot_continue(late: ToolCall) -> None:
     subject = machine()
     subject.start()
@@ -305,7 +305,7 @@ def test_a_call_cut_by_the_token_limit_is_done_as_incomplete() -> None:
     assert events[-1]["response"]["incomplete_details"] == {"reason": "max_output_tokens"}
 
 
-@pytest.mark.parametrize("reason", ["length", "surprise", "network_error"])
+@table("reason", ["length", "surprise", "network_error"])
 def test_a_complete_call_is_done_even_if_the_response_was_cut(reason: str) -> None:
     events = run([ToolCall(0, "a", "get_weather", "{}"), Finish(reason)])
     check(events)
@@ -326,7 +326,7 @@ STRICT = (ToolIdentity("f", "f", strict=True),)
 BROKEN = '{"on"{"on":true}:true}'
 
 
-@pytest.mark.parametrize("end", [DONE, ToolEnd(0), Text("a")])
+@table("end", [DONE, ToolEnd(0), Text("a")])
 def test_arguments_that_are_not_json_are_reported(end: Delta) -> None:
     subject = machine()
     documents(subject.start())
@@ -375,7 +375,7 @@ def test_the_type_of_a_call_with_broken_arguments_is_function_and_is_reported() 
     assert [each.code for each in subject.diagnostics] == ["call.invalid"]
 
 
-@pytest.mark.parametrize(
+@table(
     ("env", "reported"),
     [
         ('{"A": "1"}', []),

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from operator import methodcaller
 
-import pytest
-
 from antiphon.core.deltas import Delta, Finish, ToolCall
 from tests.support.machines import Document, documents, machine, run
 from tests.support.stream_validator import check
+from tests.support.tables import table
 
 DONE = Finish("tool_calls")
 FAIL = methodcaller("fail", "The line is dead.")
@@ -28,7 +27,7 @@ def types(events: list[Document]) -> list[str]:
     return [event["type"].removeprefix("response.") for event in events]
 
 
-@pytest.mark.parametrize(
+@table(
     ("name", "arguments", "kind"),
     [
         ("shell", '{"commands":["ls"]}', "shell_call"),
@@ -62,7 +61,7 @@ def test_arguments_that_do_not_parse_make_a_function_call() -> None:
     )
 
 
-@pytest.mark.parametrize("arguments", ['{"text":"ls"}', '{"input":1}', "ls", ""])
+@table("arguments", ['{"text":"ls"}', '{"input":1}', "ls", ""])
 def test_a_custom_call_without_an_input_field_is_a_function_call(arguments: str) -> None:
     [item] = output(*(ToolCall(0, "a", "exec", letter) for letter in arguments or [""]))
     assert (item["type"], item["arguments"]) == ("function_call", arguments)
@@ -129,7 +128,7 @@ def test_a_call_has_the_requested_name_and_namespace() -> None:
     assert (item["name"], item["namespace"]) == ("read", "mcp__files")
 
 
-@pytest.mark.parametrize(
+@table(
     ("call", "kind"),
     [
         (ToolCall(0, "a", "local_shell", '{"command": ["l'), "function_call"),

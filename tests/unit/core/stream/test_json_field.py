@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from antiphon.core.stream.json_field import FieldState, JSONProgress, JSONStringField, is_json
 from tests.support.tables import table
 
@@ -199,9 +197,7 @@ def test_an_escape_may_be_cut_after_its_backslash() -> None:
     assert follow('["\\\n"', "]").complete
 
 
-@pytest.mark.parametrize(
-    "fragments", [("{}x",), ("{}", "x"), ("{} ", " {}"), ("[]]",), ("{}", '"')]
-)
+@table("fragments", [("{}x",), ("{}", "x"), ("{} ", " {}"), ("[]]",), ("{}", '"')])
 def test_text_after_the_end_makes_a_value_incomplete_for_good(fragments: tuple[str, ...]) -> None:
     progress = follow(*fragments)
     assert not progress.complete
@@ -225,7 +221,7 @@ def test_text_that_does_not_open_with_a_bracket_is_never_complete(whole: str) ->
         assert not progress.empty
 
 
-@pytest.mark.parametrize("text", ["{}", " [1, 2] ", "null", r'"\ud83d"', "1e999"])
+@table("text", ["{}", " [1, 2] ", "null", r'"\ud83d"', "1e999"])
 def test_a_json_value_is_recognised(text: str) -> None:
     assert is_json(text)
 

@@ -126,7 +126,7 @@ def test_a_transition_in_the_wrong_phase_is_an_error(name: str, phase: Phase) ->
     assert InvalidTransition.code == "bridge.stream.invalid_transition"
 
 
-@pytest.mark.parametrize("pending", [None, "stop"])
+@table("pending", [None, "stop"])
 def test_a_response_starts_once(pending: str | None) -> None:
     subject = started()
     if pending:
@@ -162,7 +162,7 @@ def test_a_response_begins_with_created_and_in_progress() -> None:
     assert subject.phase is Phase.IN_PROGRESS
 
 
-@pytest.mark.parametrize(
+@table(
     ("requested", "reported", "shown"),
     [("m", "other", "m"), ("", "other", "other"), ("", None, "unknown")],
 )
@@ -192,7 +192,7 @@ def test_every_field_the_request_decides_is_in_every_snapshot() -> None:
         assert (response["temperature"], response["metadata"]) == (0.2, {"a": "b"})
 
 
-@pytest.mark.parametrize("phase", ENDINGS)
+@table("phase", ENDINGS)
 def test_only_a_completed_response_has_completed_at(phase: Phase) -> None:
     subject = started()
     ENDINGS[phase](subject)
@@ -208,7 +208,7 @@ def test_a_finish_reason_is_remembered_until_the_end() -> None:
     assert event["type"] == "response.incomplete"
 
 
-@pytest.mark.parametrize(
+@table(
     ("reasons", "kept"),
     [
         (["stop", None], "stop"),
@@ -239,7 +239,7 @@ def test_output_after_a_finish_reason_is_sent() -> None:
     assert events[-1]["response"]["output"][0]["content"][0]["text"] == "ab"
 
 
-@pytest.mark.parametrize(
+@table(
     ("fault", "code"),
     [
         (protocol_fault("x"), "server_error"),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-import pytest
 
 from antiphon.core.deltas import (
     Annotation,
@@ -29,6 +28,7 @@ from antiphon.core.deltas import (
 from antiphon.core.stream.machine import ResponseMachine
 from tests.support.machines import Document, documents, machine, run
 from tests.support.stream_validator import check
+from tests.support.tables import table
 
 CITATION = {"type": "file_path", "file_id": "f", "index": 0}
 
@@ -80,7 +80,7 @@ def test_pieces_of_the_same_kind_are_one_item() -> None:
     assert kinds(events) == ["message"]
 
 
-@pytest.mark.parametrize("delta", [Text("a"), Reasoning("a"), Refusal("a")])
+@table("delta", [Text("a"), Reasoning("a"), Refusal("a")])
 def test_text_is_closed_when_another_item_begins(delta: Delta) -> None:
     subject = started()
     subject.feed(delta)
@@ -102,7 +102,7 @@ def test_an_answer_of_reasoning_alone_is_completed_by_an_empty_message() -> None
     assert types(events) == ["output_item.added", "content_part.added"]
 
 
-@pytest.mark.parametrize("delta", [Text("a"), ToolCall(0, "c"), RawItem({"type": "compaction"})])
+@table("delta", [Text("a"), ToolCall(0, "c"), RawItem({"type": "compaction"})])
 def test_an_answer_with_another_item_gets_no_empty_message(delta: Delta) -> None:
     subject = started()
     subject.feed(delta)

@@ -130,7 +130,7 @@ def test_an_mcp_call_without_arguments_has_no_argument_events() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@table(
     ("kind", "item_id", "expected"),
     [
         ("web_search_call", "57dd7f2e-7c15-4c1b", "ws_n1"),
@@ -147,13 +147,13 @@ def test_an_id_that_clients_would_not_accept_is_replaced(
     assert added["item"]["id"] == done["item"]["id"] == expected
 
 
-@pytest.mark.parametrize("status", ["in_progress", "searching", "generating", "calling"])
+@table("status", ["in_progress", "searching", "generating", "calling"])
 def test_a_raw_item_in_progress_becomes_completed(status: str) -> None:
     [item] = output(RawItem(SEARCH | {"status": status}))
     assert item["status"] == "completed"
 
 
-@pytest.mark.parametrize("reason", ["length", "network_error"])
+@table("reason", ["length", "network_error"])
 def test_a_raw_item_keeps_its_status_when_the_response_is_cut(reason: str) -> None:
     events = run([RawItem(SEARCH), Finish(reason)])
     check(events)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
-
 from antiphon.core.deltas import Delta, Finish, Reasoning, Refusal, Text, ToolCall, Usage
 from antiphon.core.faults.fault import protocol_fault
 from antiphon.core.stream.phase import Phase
 from tests.support.machines import documents, machine
 from tests.support.stream_validator import check
+from tests.support.tables import table
 
 CALL = ToolCall(0, "call_1", "get_weather", '{"city":')
 FIRST: dict[str, tuple[Delta, list[str]]] = {
@@ -28,7 +27,7 @@ FIRST: dict[str, tuple[Delta, list[str]]] = {
 }
 
 
-@pytest.mark.parametrize("kind", FIRST)
+@table("kind", FIRST)
 def test_an_item_is_announced_by_its_first_delta_and_not_before(kind: str) -> None:
     subject = machine()
     subject.start()
@@ -41,7 +40,7 @@ def test_an_item_is_announced_by_its_first_delta_and_not_before(kind: str) -> No
     assert last["output_index"] == 0
 
 
-@pytest.mark.parametrize("delta", [Usage(input_tokens=1, output_tokens=2), Finish("stop")])
+@table("delta", [Usage(input_tokens=1, output_tokens=2), Finish("stop")])
 def test_usage_and_a_finish_reason_make_no_events(delta: Delta) -> None:
     subject = machine()
     subject.start()
@@ -57,7 +56,7 @@ DONE = {
 }
 
 
-@pytest.mark.parametrize("kind", DONE)
+@table("kind", DONE)
 def test_an_open_item_is_done_before_the_terminal_event(kind: str) -> None:
     subject = machine()
     events = [*subject.start(), *subject.feed(FIRST[kind][0])]
@@ -69,7 +68,7 @@ def test_an_open_item_is_done_before_the_terminal_event(kind: str) -> None:
     check(documents([*events, *ending]))
 
 
-@pytest.mark.parametrize(
+@table(
     ("reason", "phase", "event"),
     [
         ("stop", Phase.COMPLETED, "response.completed"),

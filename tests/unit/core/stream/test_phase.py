@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
-
 from antiphon.core.stream.phase import Phase, delta_error, transition_error
 from antiphon.errors import BridgeError, DeltaAfterTerminal, InvalidTransition, OutputBeforeStart
+from tests.support.tables import table
 
 
-@pytest.mark.parametrize(
+@table(
     ("phase", "kind", "message"),
     [
         (Phase.IDLE, OutputBeforeStart, "text: the response has not started"),
@@ -24,7 +23,7 @@ def test_the_error_of_a_delta_in_the_wrong_phase(
     assert error.message == message
 
 
-@pytest.mark.parametrize(
+@table(
     ("phase", "message"),
     [
         (Phase.IDLE, "finish: the response has not started"),

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from antiphon.core.deltas import (
     Delta,
     EmptyReasoning,
@@ -114,7 +112,7 @@ def test_every_stage_is_passed_on_in_order() -> None:
     assert kinds(events)[1:-1] == [f"web_search_call.{name}" for name in names]
 
 
-@pytest.mark.parametrize(
+@table(
     ("sent", "expected"),
     [
         (("searching",), ("in_progress", "searching", "completed")),
@@ -143,7 +141,7 @@ def test_an_event_that_is_no_stage_is_passed_on_unchanged() -> None:
     assert [event.get("delta", event.get("code")) for event in events[1:-1]] == ["1+", "1", "1+1"]
 
 
-@pytest.mark.parametrize(
+@table(
     "name",
     ["web_search_call.in_progress", "mcp_call_arguments.delta", "code_interpreter_call_code.delta"],
 )
@@ -279,7 +277,7 @@ def test_the_arguments_of_an_mcp_call_are_the_sum_of_their_deltas(
 # Items that are never ended
 
 
-@pytest.mark.parametrize(
+@table(
     ("item", "status"),
     [(SEARCH, "failed"), (SHELL, "incomplete"), (MCP, "failed"), (VENDOR, "failed")],
 )
@@ -393,7 +391,7 @@ def test_state_of_empty_reasoning_is_sealed_into_its_item() -> None:
     assert item["encrypted_content"] == ":[1]"
 
 
-@pytest.mark.parametrize(
+@table(
     ("sent", "status"),
     [
         ("searching", "completed"),

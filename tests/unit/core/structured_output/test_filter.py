@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-import pytest
 from msgspec import structs
 
 from antiphon.core.deltas import (
@@ -92,7 +91,7 @@ def test_native_structured_output_streams_as_it_comes() -> None:
     assert subject.follow_up is None
 
 
-@pytest.mark.parametrize("before", ["```json\n", "Sure: ", "\ufeff", "true that: "])
+@table("before", ["```json\n", "Sure: ", "\ufeff", "true that: "])
 def test_text_that_does_not_begin_like_an_answer_is_held_back(before: str) -> None:
     subject = DrivenFilter(StructuredOutputFilter(NATIVE))
     assert feed_all(subject, Text(before[:1]), Text(before[1:] + ULM), STOP) == [STOP]
@@ -128,9 +127,7 @@ def test_the_schema_decides_how_an_answer_may_begin(
 # --- held back ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "contract", [AS_TEXT, structs.replace(AS_TEXT, asked="json_object"), BY_TOOL]
-)
+@table("contract", [AS_TEXT, structs.replace(AS_TEXT, asked="json_object"), BY_TOOL])
 def test_text_is_held_back_until_the_round_ends(contract: OutputContract) -> None:
     subject = DrivenFilter(StructuredOutputFilter(contract))
     reasoning, usage, note = Reasoning("Hm."), Usage(output_tokens=3), Extra("x")
@@ -158,7 +155,7 @@ def test_white_space_around_an_answer_is_not_noted() -> None:
     assert (quiet.close(final=True), codes(quiet)) == ([Text(ULM)], [])
 
 
-@pytest.mark.parametrize(
+@table(
     "answer",
     [
         f"```json\n{ULM}\n```",
@@ -222,7 +219,7 @@ def test_a_second_invalid_answer_is_sent_as_it_is() -> None:
     assert codes(subject) == []
 
 
-@pytest.mark.parametrize(("second", "reported"), [(ULM, ["format.repaired"]), (WRONG, [])])
+@table(("second", "reported"), [(ULM, ["format.repaired"]), (WRONG, [])])
 def test_a_repair_that_streams_is_reported_only_if_the_answer_is_valid(
     second: str, reported: list[str]
 ) -> None:
@@ -309,7 +306,7 @@ def test_json_without_a_schema_is_an_object() -> None:
 # --- rounds that promise nothing ------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("contract", [AS_TEXT, BY_TOOL])
+@table("contract", [AS_TEXT, BY_TOOL])
 def test_text_before_a_client_call_is_sent_before_it(contract: OutputContract) -> None:
     subject = DrivenFilter(StructuredOutputFilter(contract))
     looking = call("look", "{}")
@@ -348,7 +345,7 @@ def test_held_back_text_is_sent_before_a_failure() -> None:
     assert feed_all(subject, Text("{"), failure) == [Text("{"), failure]
 
 
-@pytest.mark.parametrize("reason", ["length", "content_filter", "error", "unheard_of", None])
+@table("reason", ["length", "content_filter", "error", "unheard_of", None])
 def test_an_incomplete_answer_is_sent_unchecked(reason: str | None) -> None:
     subject = DrivenFilter(StructuredOutputFilter(AS_TEXT))
     feed_all(subject, Text('{"city": "U'), Finish(reason))
@@ -496,9 +493,7 @@ NUMBERS = structs.replace(
 )
 
 
-@pytest.mark.parametrize(
-    "arguments", ['{"value": [1,  2]}', "[1,  2]", '```json\n{"value":[1,  2]}\n```']
-)
+@table("arguments", ['{"value": [1,  2]}', "[1,  2]", '```json\n{"value":[1,  2]}\n```'])
 def test_a_wrapped_answer_is_unwrapped_as_it_is_written(arguments: str) -> None:
     subject = DrivenFilter(StructuredOutputFilter(NUMBERS))
     feed_all(subject, answer_call(arguments), STOP)
@@ -511,7 +506,7 @@ def test_a_wrapper_is_no_answer_even_where_any_value_would_be() -> None:
     assert subject.close(final=True) == [Text('{"value": 1}')]
 
 
-@pytest.mark.parametrize("arguments", ['{"value": ["a"]}', '{"value": [1], "more": 2}', "{"])
+@table("arguments", ['{"value": ["a"]}', '{"value": [1], "more": 2}', "{"])
 def test_an_invalid_wrapped_answer_is_sent_wrapped(arguments: str) -> None:
     subject = DrivenFilter(StructuredOutputFilter(NUMBERS))
     feed_all(subject, answer_call(arguments), STOP)

@@ -103,7 +103,7 @@ def test_a_schema_that_is_too_large_cannot_be_used() -> None:
     assert "larger" in str(check_schema({"const": "a" * MAX_BYTES}))
 
 
-@pytest.mark.parametrize(
+@table(
     "schema",
     [
         {"$dynamicAnchor": "x", "items": {"$dynamicRef": "#x"}},

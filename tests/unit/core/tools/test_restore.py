@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-import pytest
 
 from antiphon.core.items import FunctionCall, ToolSearchCall
 from antiphon.core.tools.identity import ToolIdentity, ToolType
@@ -129,7 +128,7 @@ def test_arguments_that_do_not_parse_leave_a_function_call(kind: ToolType, argum
     assert restored(kind, arguments) == function(arguments)
 
 
-@pytest.mark.parametrize(("kind", "arguments"), [("function", "{}"), ("custom", '{"input":"x"}')])
+@table(("kind", "arguments"), [("function", "{}"), ("custom", '{"input":"x"}')])
 def test_a_restored_call_has_its_namespace(kind: ToolType, arguments: str) -> None:
     item = restored(kind, arguments, namespace="mcp__files")
     assert (item["name"], item["namespace"]) == ("requested_name", "mcp__files")
@@ -165,7 +164,7 @@ def test_a_tool_search_without_arguments_is_a_tool_search_call() -> None:
     assert isinstance(restore_tool_call(SEARCH, call("{}")), ToolSearchCall)
 
 
-@pytest.mark.parametrize("arguments", ["", "{", "[]", "null", '"echo"'])
+@table("arguments", ["", "{", "[]", "null", '"echo"'])
 def test_a_tool_search_whose_arguments_are_no_object_stays_a_function_call(arguments: str) -> None:
     item = restore_tool_call(SEARCH, call(arguments))
     assert isinstance(item, FunctionCall)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import pytest
-
 from antiphon.core.deltas import Delta, Failure, Finish, Reasoning, Start, Text, ToolCall, Usage
 from antiphon.core.diagnostic import Code, Decision, Diagnostic
 from antiphon.core.events import Event
@@ -24,6 +22,7 @@ from antiphon.core.translation.translation import Translation
 from antiphon.framing.limits import ResponseLimits
 from tests.support.machines import Document, ScriptedDecoder, ScriptedDialect, documents, machine
 from tests.support.stream_validator import check
+from tests.support.tables import table
 
 NOTE = Diagnostic(code=Code.TOOL_DEGRADED, decision=Decision.DEGRADED, param="x", message="y")
 
@@ -231,14 +230,14 @@ def test_held_back_output_is_released_if_the_next_round_cannot_be_had() -> None:
     assert response["output"][0]["content"][0]["text"] == "a"
 
 
-@pytest.mark.parametrize("silent", [Start("m"), Usage(1), Text(""), Reasoning("")])
+@table("silent", [Start("m"), Usage(1), Text(""), Reasoning("")])
 def test_empty_deltas_are_no_output(silent: Delta) -> None:
     translation, _ = second_round(silent, Failure(timeout_fault("idle")))
     assert wanted_round(translation).fault == timeout_fault("idle")
     assert not translation.path.is_holding_back
 
 
-@pytest.mark.parametrize("last", [Failure(timeout_fault("idle")), Finish("stop")])
+@table("last", [Failure(timeout_fault("idle")), Finish("stop")])
 def test_a_rejected_answer_is_kept_until_there_is_another(last: Delta) -> None:
     subject = StructuredOutputFilter(OutputContract(requested="json_object"))
     translation = Translation(

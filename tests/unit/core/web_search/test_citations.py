@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from antiphon.core.deltas import (
     Annotation,
     BlockStart,
@@ -148,7 +146,7 @@ def test_positions_count_from_the_start_of_the_message(between: Delta) -> None:
     assert [each["start_index"] for each in citations(deltas)] == [2]
 
 
-@pytest.mark.parametrize("between", BESIDES, ids=lambda delta: type(delta).__name__)
+@table("between", BESIDES, ids=lambda delta: type(delta).__name__)
 def test_deltas_that_make_no_item_do_not_end_a_message(between: Delta) -> None:
     subject = DrivenFilter(CitationFilter(sources()))
     deltas = [out for delta in (Text("ab["), between, Text("1]")) for out in subject.feed(delta)]

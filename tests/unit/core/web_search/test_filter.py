@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-import pytest
 
 from antiphon.core.deltas import (
     Delta,
@@ -191,7 +190,7 @@ def test_a_search_without_results_has_not_failed() -> None:
     assert answers(subject) == ["Nothing was found."]
 
 
-@pytest.mark.parametrize(
+@table(
     ("rules", "sources"),
     [
         ({}, None),
@@ -290,7 +289,7 @@ def test_without_an_identity_the_search_has_its_default_name() -> None:
     assert queries(subject) == [("berlin",)]
 
 
-@pytest.mark.parametrize("given", [None, ""])
+@table("given", [None, ""])
 def test_a_call_without_an_id_gets_one(given: str | None) -> None:
     subject = make_filter()
     run_round(subject, ToolCall(0, given, "web_search", '{"query":"x"}'), DONE)
@@ -309,7 +308,7 @@ def test_an_id_is_used_once_in_an_answer() -> None:
 # --- arguments ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@table(
     ("arguments", "expected"),
     [
         ('{"query": " two  words "}', ("two  words",)),
@@ -386,7 +385,7 @@ def test_client_calls_of_an_earlier_round_do_not_prevent_a_follow_up() -> None:
     assert subject.follow_up is not None
 
 
-@pytest.mark.parametrize("reason", ["length", "content_filter", "error", None])
+@table("reason", ["length", "content_filter", "error", None])
 def test_an_answer_that_was_cut_off_is_not_searched_for(reason: str | None) -> None:
     subject = make_filter()
     assert run_round(subject, Reasoning("hm"), search(), Finish(reason)) == [
@@ -426,7 +425,7 @@ def test_a_model_over_the_budget_gets_tool_choice_none_and_then_no_round() -> No
     assert subject.wish is None
 
 
-@pytest.mark.parametrize("arguments", ['{"query":"x"}', "not even JSON"])
+@table("arguments", ['{"query":"x"}', "not even JSON"])
 def test_the_number_of_rounds_is_limited(arguments: str) -> None:
     subject = make_filter()
     rounds = 0
@@ -443,7 +442,7 @@ def test_searches_are_limited_whatever_the_client_allows() -> None:
     assert len(subject.searches) == 20
 
 
-@pytest.mark.parametrize(
+@table(
     ("mode", "following"),
     [("auto", None), ("required", ToolChoice("auto")), ("function", ToolChoice("auto"))],
 )

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from antiphon.core.deltas import ReasoningState
 from antiphon.core.history.capsule import Capsule
 from antiphon.core.history.pairing import pair_calls
@@ -25,6 +23,7 @@ from antiphon.core.web_search.memory import (
     encode_past_searches,
 )
 from tests.support.plans import noted
+from tests.support.tables import table
 
 ONE = PastSearch(call_id="c1", arguments='{"query":"a"}', answer="[1] A")
 TWO = PastSearch(call_id="c2", arguments='{"query":"b"}', answer="[2] B")
@@ -53,7 +52,7 @@ def test_the_searches_of_a_round_are_calls_and_then_their_answers() -> None:
     assert others == (SIGNED,)
 
 
-@pytest.mark.parametrize("value", [None, "text", [{"call_id": "c"}], {"calls": []}])
+@table("value", [None, "text", [{"call_id": "c"}], {"calls": []}])
 def test_searches_stored_by_another_version_are_dropped(value: Any) -> None:
     assert decode_past_searches([ReasoningState("search", value)]) == ((), ())
 
@@ -67,7 +66,7 @@ def test_a_past_search_comes_before_the_reasoning_that_stores_it() -> None:
     assert lost == []
 
 
-@pytest.mark.parametrize("model", ["m", "another"])
+@table("model", ["m", "another"])
 def test_a_reasoning_item_with_only_a_search_becomes_the_search(model: str) -> None:
     after, lost = opened(ReasoningStep(encrypted="x"), encode_past_searches([ONE]), model=model)
     assert after == build_search_steps([ONE])

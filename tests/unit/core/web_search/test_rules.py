@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from antiphon.core.web_search.rules import (
     SearchRules,
     describe_search,
@@ -54,7 +52,7 @@ def test_without_rules_the_whole_web_is_admitted_and_nothing_else() -> None:
     assert not SearchRules().admits("file:///etc/passwd")
 
 
-@pytest.mark.parametrize("name", ["blocked_domains", "excluded_domains"])
+@table("name", ["blocked_domains", "excluded_domains"])
 def test_blocked_domains_are_not_admitted(name: str) -> None:
     blocking = rules(**{name: ["bad.example"]})
     assert not blocking.admits("https://www.bad.example/")
@@ -67,7 +65,7 @@ def test_a_blocked_part_of_an_allowed_domain_stays_blocked() -> None:
     assert not both.admits("https://ads.example.org/")
 
 
-@pytest.mark.parametrize("domain", ["https://Example.org/docs/", "example.org/docs"])
+@table("domain", ["https://Example.org/docs/", "example.org/docs"])
 def test_a_path_narrows_a_domain(domain: str) -> None:
     narrow = rules(allowed_domains=[domain])
     assert narrow.allowed == ("example.org/docs",)
@@ -76,9 +74,7 @@ def test_a_path_narrows_a_domain(domain: str) -> None:
     assert not narrow.admits("https://example.org")
 
 
-@pytest.mark.parametrize(
-    ("size", "count", "chars"), [("low", 2, 300), ("medium", 5, 800), ("high", 10, 2000)]
-)
+@table(("size", "count", "chars"), [("low", 2, 300), ("medium", 5, 800), ("high", 10, 2000)])
 def test_the_context_size_decides_how_much_the_model_is_shown(
     size: str, count: int, chars: int
 ) -> None:
@@ -121,7 +117,7 @@ def test_a_restriction_that_cannot_be_enforced_is_named(tool: dict[str, Any], fi
     assert find_unenforceable(tool) == field
 
 
-@pytest.mark.parametrize(
+@table(
     "tool",
     [
         {},

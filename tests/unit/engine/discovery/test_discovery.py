@@ -15,6 +15,7 @@ from antiphon.errors import DiscoveryError
 from antiphon.providers.registry import Provider, build_providers
 from antiphon.stages.log import Entry
 from tests.support.model_lists import ListServer, list_server
+from tests.support.tables import table
 from tests.support.waiting import until
 
 
@@ -41,7 +42,7 @@ async def test_a_list_is_requested_where_the_dialect_has_it(
     assert server.asked[0] == (path, "Bearer sk-lab")
 
 
-@pytest.mark.parametrize(
+@table(
     ("kind", "expected"),
     [("chat", True), ("ollama", True), ("openrouter", True), ("anthropic", False)],
 )
@@ -58,7 +59,7 @@ def test_entries_that_are_no_models_are_left_out() -> None:
     assert [*read_entries("data", "id", json.dumps({"data": entries}).encode())] == ["m"]
 
 
-@pytest.mark.parametrize(
+@table(
     ("body", "reason"),
     [
         (b"<html>", "not JSON"),

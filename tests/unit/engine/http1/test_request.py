@@ -31,7 +31,7 @@ def test_another_value_of_a_header_is_another_head() -> None:
     assert heads[0] == heads[2] != heads[1]
 
 
-@pytest.mark.parametrize(
+@table(
     ("url", "host", "port"),
     [
         ("http://127.0.0.1:8080/v1", "127.0.0.1", 8080),

@@ -41,7 +41,7 @@ def cookie_of(set_cookie: str) -> HTTPRequest:
     return http({**LOCAL, "cookie": f"a=b; {set_cookie.partition(';')[0]}"})
 
 
-@pytest.mark.parametrize(
+@table(
     ("headers", "remote"),
     [
         (LOCAL, "127.0.0.1"),
@@ -132,15 +132,13 @@ def test_signing_in_gives_a_cookie_that_expires() -> None:
     assert not access("another key").is_signed_in(signed_in)
 
 
-@pytest.mark.parametrize(("configured", "given"), [(KEY, "wrong"), (KEY, "")])
+@table(("configured", "given"), [(KEY, "wrong"), (KEY, "")])
 def test_a_wrong_key_does_not_sign_in(configured: str, given: str) -> None:
     with pytest.raises(InvalidRequest, match="Incorrect admin key"):
         access(configured, token="a token").sign_in(http(), given)
 
 
-@pytest.mark.parametrize(
-    ("token", "given"), [("", ""), ("", "x"), ("a token", "wrong"), ("a token", "")]
-)
+@table(("token", "given"), [("", ""), ("", "x"), ("a token", "wrong"), ("a token", "")])
 def test_a_wrong_token_does_not_sign_in(token: str, given: str) -> None:
     with pytest.raises(InvalidRequest, match="Incorrect token"):
         access(token=token).sign_in(http(), given)

@@ -60,7 +60,7 @@ async def test_a_browser_is_sent_to_the_page_and_others_are_not(path: str) -> No
     assert error_of(other)["message"].startswith(f"No route for GET {path}. This gateway serves ")
 
 
-@pytest.mark.parametrize(
+@table(
     ("path", "expected"),
     [("/ui", True), ("/ui/x", True), ("/uix", False), ("/v1/ui", False), ("/", False)],
 )

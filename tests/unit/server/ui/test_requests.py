@@ -49,7 +49,7 @@ def test_the_filter_is_read_from_the_query() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "expected"),
     [
         ("90m", NOW_MS - 90 * 60_000),

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-import pytest
-
 from antiphon.server.http import HTTPRequest
 from antiphon.server.ui.static_files import (
     SECURITY_HEADERS,
@@ -62,7 +60,7 @@ def test_nothing_is_loaded_from_elsewhere(name: str) -> None:
     assert [url for url in re.findall(r"https?://[\w./-]+", FILES[name]) if url not in known] == []
 
 
-@pytest.mark.parametrize(
+@table(
     ("path", "prefix"),
     [
         ("/ui", "ui/"),
@@ -87,6 +85,6 @@ def test_a_file_has_its_type_and_is_sent_once() -> None:
     assert (again.status, again.body) == (304, b"")
 
 
-@pytest.mark.parametrize("name", ["nothing.js", "../page.py", "", "views"])
+@table("name", ["nothing.js", "../page.py", "", "views"])
 def test_what_is_no_file_of_the_page_is_none(name: str) -> None:
     assert file_response(http(), name) is None

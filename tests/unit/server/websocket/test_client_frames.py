@@ -29,7 +29,7 @@ def test_a_request_loses_the_fields_of_the_connection_and_is_streamed() -> None:
     assert frame.body == {"model": "m", "stream": True}
 
 
-@pytest.mark.parametrize(("value", "generates"), [(None, True), (True, True), (False, False)])
+@table(("value", "generates"), [(None, True), (True, True), (False, False)])
 def test_output_is_generated_unless_the_frame_says_otherwise(
     value: bool | None, generates: bool
 ) -> None:
@@ -48,7 +48,7 @@ def test_background_is_refused() -> None:
     assert (caught.value.param, caught.value.code) == ("background", "unsupported_parameter")
 
 
-@pytest.mark.parametrize(("value", "parent"), [("resp_1", "resp_1"), (None, None), (7, None)])
+@table(("value", "parent"), [("resp_1", "resp_1"), (None, None), (7, None)])
 def test_the_parent_is_the_previous_response(value: Any, parent: str | None) -> None:
     assert read_create(previous_response_id=value).parent_id == parent
 
@@ -58,7 +58,7 @@ def test_steering_is_read() -> None:
     assert frame == SteerFrame(response_id="r", input="x")
 
 
-@pytest.mark.parametrize(
+@table(
     ("document", "code"),
     [({}, "missing_required_parameter"), ({"type": "response.cancel"}, "invalid_value")],
 )
@@ -68,7 +68,7 @@ def test_an_unknown_frame_is_refused(document: dict[str, Any], code: str) -> Non
     assert (caught.value.param, caught.value.code) == ("type", code)
 
 
-@pytest.mark.parametrize("stream_id", ["a", "A.b_c-9", "x" * 256])
+@table("stream_id", ["a", "A.b_c-9", "x" * 256])
 def test_a_lane_has_a_name(stream_id: str) -> None:
     assert read_stream_id({"stream_id": stream_id}) == stream_id
 

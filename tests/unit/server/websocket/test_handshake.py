@@ -79,9 +79,7 @@ def test_its_own_and_allowed_origins_pass(origin: str, host: str) -> None:
     assert is_allowed({"origin": origin, "host": host}, ["https://Pages.example"])
 
 
-@pytest.mark.parametrize(
-    "origin", ["null", "http://localhost:3000", "http://localhost", "file://", "localhost:8484"]
-)
+@table("origin", ["null", "http://localhost:3000", "http://localhost", "file://", "localhost:8484"])
 def test_other_origins_are_refused(origin: str) -> None:
     headers = {"origin": origin, "host": "localhost:8484"}
     assert not is_allowed(headers, ["http://other.example"])

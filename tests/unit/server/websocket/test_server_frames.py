@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
-
 from antiphon.dialects.client_dialect import Problem
 from antiphon.server.websocket.client_frames import SteerFrame
 from antiphon.server.websocket.server_frames import (
@@ -15,9 +13,10 @@ from antiphon.server.websocket.server_frames import (
     steer_failed_frame,
     with_fields,
 )
+from tests.support.tables import table
 
 
-@pytest.mark.parametrize(
+@table(
     ("stream_id", "headers", "added"),
     [
         (None, {}, {}),
@@ -74,9 +73,7 @@ def test_steering_is_returned_as_it_was_sent() -> None:
     assert frame["stream_id"] == "lane"
 
 
-@pytest.mark.parametrize(
-    "steer", [SteerFrame(response_id=None, input="x"), SteerFrame(response_id="r", input=[])]
-)
+@table("steer", [SteerFrame(response_id=None, input="x"), SteerFrame(response_id="r", input=[])])
 def test_steering_without_a_response_or_input_is_invalid(steer: SteerFrame) -> None:
     frame = json.loads(steer_failed_frame(steer, None))
     assert frame["error"]["code"] == "invalid_input"

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
-
 from tests.support.request_validators.anthropic import problems
 from tests.support.tables import table
 
@@ -38,7 +36,7 @@ def problems_of(*messages: Any, **fields: Any) -> list[str]:
     return problems(json.dumps(body).encode())
 
 
-@pytest.mark.parametrize(
+@table(
     "messages",
     [
         [USER],
@@ -148,7 +146,7 @@ def test_a_thinking_block_without_thinking_is_reported() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@table(
     ("rounds", "good"),
     [
         ([model(THOUGHT, CALL)], True),
