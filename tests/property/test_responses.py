@@ -212,8 +212,9 @@ def test_decoding_never_raises(sent: list[tuple[str, Any]]) -> None:
         for kind, frame in sent
         for delta in decoder.feed(Frame(json.dumps(frame).encode(), kind))
     ]
-    assert decoder.close() == []
-    assert all(not isinstance(delta, Failure) or delta.fault.code for delta in deltas)
+    held_back = decoder.close()  # a failure without a reason, which may come after it
+    assert all(isinstance(delta, Failure) for delta in held_back)
+    assert all(not isinstance(delta, Failure) or delta.fault.code for delta in deltas + held_back)
 
 
 @given(st.lists(st.tuples(kinds, frames), max_size=6))
