@@ -116,7 +116,8 @@ FAULT_KINDS: Mapping[str, FaultKindRow] = {
     _K.UPSTREAM_TIMEOUT: _Row(_T.timeout, True, _S.provider, "server_error", 504),
     _K.RATE_LIMIT: _Row(_T.rate_limit, True, _S.key, "rate_limit_exceeded", 429, 60.0),
     _K.BILLING: _Row(_T.billing, False, _S.key, "insufficient_quota", 429, 3600.0),
-    # The free quota of one model, or the limit that the account has set for it: others work.
+    # The free quota of one model, the limit that the account has set for it, or the payment that it
+    # lacks: others work.
     _K.MODEL_QUOTA: _Row(_T.billing, False, _S.key, "insufficient_quota", 429, 3600.0),
     _K.AUTH: _Row(_T.auth, False, _S.key, "server_error", 502, math.inf),
     _K.PERMISSION: _Row(_T.permission, False, _S.key, "server_error", 502, 300.0),

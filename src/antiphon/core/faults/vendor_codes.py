@@ -30,9 +30,12 @@ _CAUSE_CODES: Mapping[FaultKind, str] = {
         billing_not_active credit_balance_exhausted credit_balance_too_low arrearage
         exceeded_current_quota_error usage_limit_reached usage_not_included
         prepaid_bill_overdue postpaid_bill_overdue commodity_not_purchased account_overdue_error
-        token_quota_reached
+        token_quota_reached blocked_api_access account_quota_exceeded not_enough_balance
+        go_usage_limit_error
         """,
-    FaultKind.MODEL_QUOTA: "set_limit_exceeded allocation_quota.free_tier_only",
+    FaultKind.MODEL_QUOTA: """
+        set_limit_exceeded allocation_quota.free_tier_only free_usage_limit_error
+        """,
     FaultKind.AUTH: """
         invalid_api_key api_key_invalid incorrect_api_key incorrect_api_key_error missing_api_key
         api_key_expired invalid_authentication invalid_authentication_error authorized_error
@@ -280,16 +283,24 @@ PHRASES = (
         r"balance is (?:insufficient|too low|not enough)",
         r"(?:requires more|out of|no|all available|not enough) credits",
         r"n.t have any credits|credits are depleted",
-        r"can only afford|billing hard limit|spending limit|usage limit for this",
-        r"specified API usage limits|overdue balance",
-        r"daily free allocation",
+        r"can only afford|billing hard limit|spending (?:limit|cap)|\bkey limit exceeded",
+        r"\busage limit (?:for this|reached|exceeded)",
+        r"reached your (?:[a-z]{1,10} )?usage limit",  # hourly, weekly, session: Ollama
+        r"specified (?:workspace )?API usage limits|overdue balance",
+        r"out of extra usage|draw from your extra usage",  # plans of Anthropic
+        r"daily free allocation|API calls / month",
+        r"free tier is not available|without a billing account",
         r"no resource package|please (?:recharge|top up)|in arrears",
-        r"余额不足|欠费|请充值|资源包",
+        r"余额不足|欠费|请充值|资源包|使用上限",
+    ),
+    _make_phrase(
+        FaultKind.BILLING, frozenset({FaultKind.SERVER_ERROR}), r"^insufficient balance\b"
     ),
     _make_phrase(
         FaultKind.MODEL_QUOTA,
         _BAD_OR_FORBIDDEN | {FaultKind.RATE_LIMIT},
-        r"free (?:tier|trial)\b[^\n]{0,30}\bexhausted|exhausted its free",
+        r"free (?:tier|trial)\b[^\n]{0,30}\bexhausted|exhausted its free|free-models-per-day",
+        r"due to INVALID_PAYMENT_INSTRUMENT",  # Bedrock, whose own models need none
     ),
     _make_phrase(
         # Gemini uses the same words for its limits per minute, but then it names a delay.

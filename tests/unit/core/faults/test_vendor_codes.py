@@ -115,6 +115,11 @@ def test_wording_refines_a_vague_number(message: str, kind: str) -> None:
         (403, "AllocationQuota.FreeTierOnly", "billing"),
         (429, "SetLimitExceeded", "billing"),
         (403, "token_quota_reached", "billing"),
+        (400, "blocked_api_access", "billing"),
+        (429, "AccountQuotaExceeded", "billing"),
+        (403, "NOT_ENOUGH_BALANCE", "billing"),
+        (429, "FreeUsageLimitError", "billing"),
+        (429, "GoUsageLimitError", "billing"),
         (404, "InvalidEndpointOrModel.NotFound", "model_error"),
         (404, "ModelNotOpen", "permission"),
         (400, "InputTextSensitiveContentDetected", "content_blocked"),
@@ -182,6 +187,33 @@ def test_a_code_refines_what_the_status_leaves_open(status: int, code: str, kind
         (429, "Capacity temporarily exceeded, please try again.", "provider_overloaded"),
         (400, "Your credit balance is too low to access the API.", "billing"),
         (403, "You've reached your usage limit for this billing cycle", "billing"),
+        (429, "Your project has exceeded its monthly spending cap.", "billing"),
+        (400, "Gemini API free tier is not available in your country.", "billing"),
+        (
+            400,
+            "User location is not supported for the API use without a billing account linked.",
+            "billing",
+        ),
+        (400, "You're out of extra usage. Add more and keep going.", "billing"),
+        (
+            400,
+            "Third-party apps now draw from your extra usage, not your plan limits.",
+            "billing",
+        ),
+        (400, "You have reached your specified workspace API usage limits.", "billing"),
+        (429, "you've reached your hourly usage limit, please wait or upgrade", "billing"),
+        (429, "you (acme) have reached your weekly usage limit, upgrade", "billing"),
+        (429, "usage limit exceeded, 5-hour usage limit reached (2056)", "billing"),
+        (429, "[1308][Usage limit reached for 5 hour. It will reset][x]", "billing"),
+        (429, "[1308][已达到 5 小时的使用上限]", "billing"),
+        (
+            429,
+            "You are using a Trial key, which is limited to 1000 API calls / month.",
+            "billing",
+        ),
+        (403, "Key limit exceeded (total limit).", "billing"),
+        (429, "Rate limit exceeded: free-models-per-day. Add 10 credits to unlock", "billing"),
+        (500, "insufficient balance (1008)", "billing"),
         (429, "账户余额不足，请充值", "billing"),
         (403, "Your newly created team doesn't have any credits yet.", "billing"),
         (429, "Your prepayment credits are depleted. Please go to AI Studio.", "billing"),
@@ -240,6 +272,9 @@ def test_wording_refines_a_vague_kind(status: int | None, message: str, kind: st
         (401, "insufficient balance", "auth"),
         (429, "maximum context length", "rate_limit"),
         (429, "Too many tokens, please wait before trying again.", "rate_limit"),
+        (429, "Your key is limited to 20 API calls / minute.", "rate_limit"),
+        (429, "Rate limit exceeded: free-models-per-min.", "rate_limit"),
+        (500, "the balance of the load is insufficient", "api_error"),
         (503, "invalid api key", "provider_overloaded"),
         (404, "prompt is too long", "api_error"),
     ],
@@ -263,6 +298,19 @@ def test_wording_does_not_change_a_definite_kind(
 def test_an_image_that_cannot_be_read_is_told_from_other_invalid_requests(message: str) -> None:
     assert saying(400, message).code == "invalid_image"
     assert saying(400, "`image_url` must be an object").code == "invalid_request"
+
+
+@table(
+    "fault",
+    [
+        saying(429, "Rate limit exceeded: free-models-per-day. Add 10 credits to unlock"),
+        coded(429, "FreeUsageLimitError"),
+        saying(403, "Model access is denied due to INVALID_PAYMENT_INSTRUMENT:A valid payment"),
+    ],
+    ids=["OpenRouter", "OpenCode", "Bedrock"],
+)
+def test_a_key_that_is_barred_from_some_models_may_serve_others(fault: ProviderFault) -> None:
+    assert fault.code == "model_quota_exhausted"
 
 
 def test_an_exceeded_quota_with_a_retry_delay_is_a_rate_limit() -> None:
