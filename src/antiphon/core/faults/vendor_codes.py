@@ -46,11 +46,13 @@ _CAUSE_CODES: Mapping[FaultKind, str] = {
     FaultKind.PERMISSION: """
         unsupported_country_region_territory service_disabled consumer_suspended model_access_denied
         access_denied_unpurchased api_key_service_blocked model_not_open
+        organization_restricted model_terms_required no_available_model_endpoints
         """,
     FaultKind.MODEL: """
         model_not_found model_not_exist model_not_supported model_not_available model_deprecated
         model_decommissioned invalid_model invalid_model_error unknown_model unsupported_model
-        deployment_not_found endpoint_not_found invalid_endpoint_or_model
+        deployment_not_found endpoint_not_found invalid_endpoint_or_model unavailable_model
+        unsupported_api_for_model
         """,
     FaultKind.INVALID_IMAGE: """
         invalid_image invalid_image_format invalid_base64_image invalid_image_url image_too_large
@@ -135,6 +137,7 @@ _NUMBERS: Mapping[str, Mapping[FaultKind, str]] = {
         FaultKind.AUTH: "1004 2049",
         FaultKind.BILLING: "1008 2056",
         FaultKind.RATE_LIMIT: "1002 1039 1041 2045",
+        FaultKind.PERMISSION: "2061",
         FaultKind.CONTENT_BLOCKED: "1026 1027",
         FaultKind.UPSTREAM_TIMEOUT: "1001",
         FaultKind.INVALID_REQUEST: "1042 2013",
@@ -232,7 +235,7 @@ PHRASES = (
         r"content exists risk",
         r"considered high risk",
         r"for safety reasons",
-        r"data inspection",
+        r"data inspection|\bnew_sensitive\b",
         r"敏感内容|内容安全|违规内容",
     ),
     _make_phrase(
@@ -317,15 +320,22 @@ PHRASES = (
         r"\b(?:invalid|incorrect|expired|missing|wrong|no|valid)\b[^\n\"'`]{0,24}\bapi[ _-]?key",
         r"\bapi[ _-]?key\b[^\n\"'`]{0,24}\b(?:invalid|incorrect|expired|missing|required|revoked"
         r"|leaked|disabled|not (?:valid|found))",
-        r"unregistered callers",
+        r"unregistered callers|make sure your api key is valid|api key is currently blocked",
+        r"bearer token has expired|oauth token has been revoked",
         r"(?:api ?key|令牌|密钥).{0,8}(?:无效|错误|过期)|身份验证失败",
     ),
     _make_phrase(
         FaultKind.PERMISSION,
         _BAD | {FaultKind.NOT_FOUND},
         r"(?:location|country|region)\b[^\n]{0,30}\bnot supported",
-        r"data policy",
+        r"not allowed from unsupported (?:countries|regions)",
+        r"organization (?:has been disabled|must be verified to stream)",
+        r"only authorized for use with",
+        r"data policy|all providers have been ignored",
         r"use case details have not been submitted",  # Bedrock, for models of Anthropic
+    ),
+    _make_phrase(
+        FaultKind.PERMISSION, frozenset({FaultKind.SERVER_ERROR}), r"token plan not support model"
     ),
     _make_phrase(
         FaultKind.MODEL,
@@ -342,7 +352,8 @@ PHRASES = (
         r"allowed now, your model",
         r"does not work with the specified model",  # Azure
         r"^function '[^'\n]*': not found for account",  # NVIDIA, whose functions are its models
-        r"^model: \S+$",
+        r"^model: \S+$|^no models loaded",
+        r"model is marked by provider as legacy|is not servable in region",
         r"模型不存在",
     ),
     _make_phrase(
