@@ -168,6 +168,7 @@ KIND_BY_STATUS: Mapping[int, FaultKind] = {
     434: FaultKind.PERMISSION,  # Zhipu: no access to this API
     451: FaultKind.CONTENT_BLOCKED,  # StepFun, and servers that must not answer for legal reasons
     498: FaultKind.CONTENT_BLOCKED,  # Cohere: an unsafe request
+    499: FaultKind.SERVER_ERROR,  # Gemini and Cohere: cancelled, although the client still waits
     502: FaultKind.BAD_GATEWAY,
     503: FaultKind.OVERLOADED,
     504: FaultKind.UPSTREAM_TIMEOUT,

@@ -92,6 +92,7 @@ SHAPES: list[tuple[int | None, object, str]] = [
     # Gemini, bare and in an array
     (None, {"error": {"code": 503, "status": "UNAVAILABLE"}}, "provider_overloaded"),
     (None, [{"error": {"code": 429, "status": "RESOURCE_EXHAUSTED"}}], "rate_limit"),
+    (None, {"error": {"code": 499, "status": "CANCELLED"}}, "api_error"),
     (
         400,
         {"error": {"code": 400, "details": [{"reason": "API_KEY_INVALID"}, "junk", None]}},
