@@ -75,7 +75,7 @@ _CAUSE_CODES: Mapping[FaultKind, str] = {
     FaultKind.OVERLOADED: """
         engine_overloaded engine_overloaded_error server_is_overloaded server_overloaded slow_down
         capacity_exceeded service_tier_capacity_exceeded insufficient_system_resource
-        model_not_ready_exception
+        model_not_ready_exception model_capacity_exhausted queue_exceeded
         """,
     FaultKind.TOOL_USE_FAILED: """
         tool_use_failed malformed_function_call malformed_response unexpected_tool_call
@@ -197,7 +197,8 @@ def find_kinds(
 class Phrase(Struct, frozen=True):
     """Wording in an error text that refines one of the `refines` kinds to `kind`.
 
-    An `ambiguous` phrase is ignored when the provider also names a retry delay.
+    An `ambiguous` phrase is ignored when the provider also names a retry delay. One with the
+    numbers `most` and `sent` counts only when more was sent.
     """
 
     kind: FaultKind
@@ -208,7 +209,11 @@ class Phrase(Struct, frozen=True):
     def matches(self, kind: FaultKind, text: str, *, has_delay: bool) -> bool:
         if kind not in self.refines or (self.ambiguous and has_delay):
             return False
-        return self.pattern.search(text) is not None
+        found = self.pattern.search(text)
+        if found is None:
+            return False
+        numbers = found.groupdict()
+        return int(numbers.get("sent") or 1) > int(numbers.get("most") or 0)
 
 
 _BAD = frozenset({FaultKind.INVALID_REQUEST, FaultKind.API_ERROR, FaultKind.UNKNOWN})
@@ -222,7 +227,7 @@ def _make_phrase(
     return Phrase(kind, refines, re.compile("|".join(alternatives), re.I | re.M), ambiguous)
 
 
-# Each row was written for an error body that some vendor sends. No row looks for a number.
+# Each row was written for an error body that some vendor sends. No row is a number alone.
 PHRASES = (
     _make_phrase(
         FaultKind.CONTENT_BLOCKED,
@@ -278,6 +283,15 @@ PHRASES = (
         r"reduce the length of",
         r"too many (?:input )?tokens|prompt tokens too long",
         r"上下文.{0,12}(?:超|过长)|(?:超出|超过).{0,12}上下文|输入.{0,6}(?:超长|过长)",
+    ),
+    _make_phrase(
+        # A limit of what one request may hold: no pause helps, and shorter ones succeed meanwhile.
+        FaultKind.CONTEXT_LENGTH,
+        frozenset({FaultKind.RATE_LIMIT}),
+        r"required for long context requests",  # Anthropic, of a plan without paid usage
+        # OpenAI says so of every request that does not fit at the moment; Groq has 413 for it.
+        r"^request too large for\b[^\n]{0,200}: limit (?P<most>[0-9]{1,12}),"
+        r" requested (?P<sent>[0-9]{1,12})",
     ),
     _make_phrase(
         FaultKind.BILLING,
@@ -366,7 +380,8 @@ PHRASES = (
         FaultKind.OVERLOADED,
         frozenset({FaultKind.RATE_LIMIT, FaultKind.SERVER_ERROR, FaultKind.UNKNOWN}),
         r"\boverloaded\b",
-        r"\bat capacity\b|capacity temporarily exceeded",
+        r"\bat (?:maximum )?capacity\b|\bcapacity (?:temporarily )?exceeded|no capacity available",
+        r"\bmodel busy\b|didn.t generate first token",
         r"(?:service|temporarily|currently) unavailable",
     ),
     _make_phrase(
@@ -381,4 +396,11 @@ PHRASES = (
     ),
     _make_phrase(FaultKind.BAD_GATEWAY, _ONLY_UNKNOWN, r"\bbad gateway\b"),
     _make_phrase(FaultKind.SERVER_ERROR, _ONLY_UNKNOWN, r"\binternal (?:server )?error\b"),
+    _make_phrase(
+        # Two servers that answer 400 when they fail themselves: NVIDIA and LM Studio.
+        FaultKind.SERVER_ERROR,
+        _BAD,
+        r"degraded function cannot be invoked|the model has crashed without additional information",
+        r"^failed to load model\b",
+    ),
 )

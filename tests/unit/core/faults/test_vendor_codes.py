@@ -130,6 +130,9 @@ def test_wording_refines_a_vague_number(message: str, kind: str) -> None:
         (400, "unsupported_api_for_model", "model_error"),
         (400, "InputTextSensitiveContentDetected", "content_blocked"),
         (429, "ServerOverloaded", "provider_overloaded"),
+        (429, "MODEL_CAPACITY_EXHAUSTED", "provider_overloaded"),
+        (429, "queue_exceeded", "provider_overloaded"),
+        (429, "token_quota_exceeded", "rate_limit"),
         # A 400 that is really something else; a vague word changes nothing.
         (400, "rate_limit_error", "rate_limit"),
         (400, "authentication_error", "auth"),
@@ -191,6 +194,24 @@ def test_a_code_refines_what_the_status_leaves_open(status: int, code: str, kind
         (429, "you have used up your daily free allocation of 10,000 neurons", "billing"),
         (429, "Your account has exhausted its free trial quota", "billing"),
         (429, "Capacity temporarily exceeded, please try again.", "provider_overloaded"),
+        (429, "Service tier capacity exceeded for this model.", "provider_overloaded"),
+        (429, "No capacity available for model acme-x on the server", "provider_overloaded"),
+        (429, "Infrastructure is at maximum capacity, try again later", "provider_overloaded"),
+        (429, "Model busy, retry later", "provider_overloaded"),
+        (
+            429,
+            "Request didn't generate first token before the given deadline",
+            "provider_overloaded",
+        ),
+        (400, "Function id '12-ab': DEGRADED function cannot be invoked", "api_error"),
+        (400, "The model has crashed without additional information.", "api_error"),
+        (429, "Extra usage is required for long context requests.", "context_length"),
+        (429, "Usage credits are required for long context requests.", "context_length"),
+        (
+            429,
+            "Request too large for acme-x on tokens per min (TPM): Limit 30000, Requested 31000.",
+            "context_length",
+        ),
         (400, "Your credit balance is too low to access the API.", "billing"),
         (403, "You've reached your usage limit for this billing cycle", "billing"),
         (429, "Your project has exceeded its monthly spending cap.", "billing"),
@@ -296,6 +317,11 @@ def test_wording_refines_a_vague_kind(status: int | None, message: str, kind: st
         (429, "maximum context length", "rate_limit"),
         (429, "Too many tokens, please wait before trying again.", "rate_limit"),
         (429, "Your key is limited to 20 API calls / minute.", "rate_limit"),
+        (
+            429,
+            "Request too large for o on tokens per min (TPM): Limit 250000, Requested 546.",
+            "rate_limit",
+        ),
         (429, "Rate limit exceeded: free-models-per-min.", "rate_limit"),
         (500, "the balance of the load is insufficient", "api_error"),
         (503, "invalid api key", "provider_overloaded"),
@@ -334,6 +360,19 @@ def test_an_image_that_cannot_be_read_is_told_from_other_invalid_requests(messag
 )
 def test_a_key_that_is_barred_from_some_models_may_serve_others(fault: ProviderFault) -> None:
     assert fault.code == "model_quota_exhausted"
+
+
+@table(
+    "message",
+    [
+        "DEGRADED function cannot be invoked",
+        "The model has crashed without additional information",
+        'Failed to load model "acme-x". Error: Operation canceled.',
+    ],
+)
+def test_a_server_that_failed_although_it_blames_the_request_is_tried_again(message: str) -> None:
+    fault = saying(400, message)
+    assert (fault.code, fault.retryable, fault.scope) == ("server_error", True, "provider")
 
 
 def test_an_exceeded_quota_with_a_retry_delay_is_a_rate_limit() -> None:
