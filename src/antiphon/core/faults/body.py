@@ -21,11 +21,14 @@ TEXT_LIMIT = 4096
 
 _STATUS_KEYS = (
     *("status_code", "http_code", "http_status", "raw_status_code", "originalStatusCode"),
-    *("status", "code"),
+    *("StatusCode", "status", "code"),  # `StatusCode`: Ollama, in a line of a stream
 )
 _CODE_KEYS = ("reason", "code", "error_code", "status", "type", "error_type", "__type")
-# `estimated_time`: Hugging Face, while it loads a model.
-_DELAY_KEYS = ("retryDelay", "retry_after", "retry_after_seconds", "estimated_time")
+# `estimated_time`: Hugging Face, while it loads a model. `resets_in_seconds`: plans of ChatGPT.
+_DELAY_KEYS = (
+    *("retryDelay", "retry_after", "retry_after_seconds", "estimated_time"),
+    "resets_in_seconds",
+)
 _TEXT_KEYS = frozenset(
     "error errors message Message msg status_msg detail raw originalMessage error_message".split()
 )

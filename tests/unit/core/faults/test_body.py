@@ -34,6 +34,10 @@ SHAPES: list[tuple[int | None, object, str]] = [
     (None, {"error": {"message": "m", "code": 429}}, "rate_limit"),
     (None, {"error": {"message": "m", "code": "429"}}, "rate_limit"),
     (None, {"error": {"message": "m", "status_code": 429, "code": "x"}}, "rate_limit"),
+    # Ollama, of its cloud
+    (200, {"StatusCode": 429, "Status": "429 Too Many Requests", "error": "no"}, "rate_limit"),
+    (200, {"StatusCode": 429, "error": "you've reached your usage limit"}, "billing"),
+    (200, {"StatusCode": 502, "Status": "502 Bad Gateway", "error": "no"}, "provider_overloaded"),
     (None, {"error": {"message": "insufficient balance", "http_code": "429"}}, "billing"),
     (200, {"error": {"message": "m", "code": 502}}, "provider_overloaded"),
     # A router quotes the server behind it.
@@ -346,6 +350,8 @@ def test_a_field_gives_the_retry_delay(delay: object, seconds: float | None) -> 
     assert answer(429, {"error": {"retryDelay": delay}}).retry_after_s == seconds
     assert answer(429, {"error": {"metadata": {"retry_after": delay}}}).retry_after_s == seconds
     assert answer(503, {"error": "loading", "estimated_time": delay}).retry_after_s == seconds
+    spent = {"type": "usage_limit_reached", "plan_type": "plus", "resets_in_seconds": delay}
+    assert answer(429, {"error": spent}).retry_after_s == seconds
 
 
 @table(
