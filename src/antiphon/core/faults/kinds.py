@@ -180,7 +180,8 @@ KIND_BY_STATUS: Mapping[int, FaultKind] = {
     529: FaultKind.OVERLOADED,
 }
 
-# These statuses have one meaning. All others are refined by the codes and texts of the body.
+# These statuses have one meaning, but for 401 with a code that says why: the account is used up.
+# All others are refined by the codes and texts of the body.
 UNAMBIGUOUS_STATUSES = frozenset({401, 402, 408, 413, 504, 522, 524})
 
 # Codes of a failed response that clients know: the API's own, then those that Codex reads as well.

@@ -31,7 +31,7 @@ _CAUSE_CODES: Mapping[FaultKind, str] = {
         exceeded_current_quota_error usage_limit_reached usage_not_included
         prepaid_bill_overdue postpaid_bill_overdue commodity_not_purchased account_overdue_error
         token_quota_reached blocked_api_access account_quota_exceeded not_enough_balance
-        go_usage_limit_error
+        go_usage_limit_error credits_error
         """,
     FaultKind.MODEL_QUOTA: """
         set_limit_exceeded allocation_quota.free_tier_only free_usage_limit_error

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from antiphon.core.faults.classify import classify, classify_document
-from antiphon.core.faults.fault import ProviderFault
+from antiphon.core.faults.fault import ProviderFault, cooldown_s
 from tests.support.tables import table
 
 
@@ -142,7 +142,7 @@ def test_wording_refines_a_vague_number(message: str, kind: str) -> None:
         (500, "invalid_request_error", "api_error"),
         (429, "invalid_request_error", "rate_limit"),
         # Some statuses leave nothing to refine.
-        (401, "insufficient_quota", "auth"),
+        (401, "rate_limit_exceeded", "auth"),
         (402, "rate_limit_exceeded", "billing"),
         (413, "rate_limit_exceeded", "context_length"),
         (504, "model_not_found", "timeout"),
@@ -347,6 +347,12 @@ def test_wording_does_not_change_a_definite_kind(
 def test_an_image_that_cannot_be_read_is_told_from_other_invalid_requests(message: str) -> None:
     assert saying(400, message).code == "invalid_image"
     assert saying(400, "`image_url` must be an object").code == "invalid_request"
+
+
+@table("code", ["insufficient_quota", "CreditsError"])
+def test_a_code_for_a_used_up_account_counts_although_the_status_rejects_the_key(code: str) -> None:
+    fault = answer(401, {"error": {"message": "no", "type": code}})
+    assert (fault.code, cooldown_s(fault)) == ("insufficient_quota", 3600.0)
 
 
 @table(
