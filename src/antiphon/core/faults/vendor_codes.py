@@ -285,7 +285,7 @@ PHRASES = (
         r"上下文.{0,12}(?:超|过长)|(?:超出|超过).{0,12}上下文|输入.{0,6}(?:超长|过长)",
     ),
     _make_phrase(
-        # A limit of what one request may hold: no pause helps, and shorter ones succeed meanwhile.
+        # A limit of what one request may hold: a pause does not help, and shorter ones succeed.
         FaultKind.CONTEXT_LENGTH,
         frozenset({FaultKind.RATE_LIMIT}),
         r"required for long context requests",  # Anthropic, of a plan without paid usage
@@ -305,7 +305,7 @@ PHRASES = (
         r"reached your (?:[a-z]{1,10} )?usage limit",  # hourly, weekly, session: Ollama
         r"specified (?:workspace )?API usage limits|overdue balance",
         r"out of extra usage|draw from your extra usage",  # plans of Anthropic
-        r"daily free allocation|API calls / month",
+        r"daily free allocation|API calls / month|(?:hour|week|month) allocated quota exceeded",
         r"free tier is not available|without a billing account",
         r"no resource package|please (?:recharge|top up)|in arrears",
         r"余额不足|欠费|请充值|资源包|使用上限",
@@ -402,5 +402,11 @@ PHRASES = (
         _BAD,
         r"degraded function cannot be invoked|the model has crashed without additional information",
         r"^failed to load model\b",
+    ),
+    _make_phrase(
+        # Qwen calls a limit per minute `insufficient_quota`. No other row refines a cause.
+        FaultKind.RATE_LIMIT,
+        frozenset({FaultKind.BILLING}),
+        r"error-code#token-limit|concurrency allocated quota exceeded",
     ),
 )

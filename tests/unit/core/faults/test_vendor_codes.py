@@ -239,6 +239,7 @@ def test_a_code_refines_what_the_status_leaves_open(status: int, code: str, kind
             "billing",
         ),
         (403, "Key limit exceeded (total limit).", "billing"),
+        (429, "week allocated quota exceeded", "billing"),
         (429, "Rate limit exceeded: free-models-per-day. Add 10 credits to unlock", "billing"),
         (500, "insufficient balance (1008)", "billing"),
         (429, "账户余额不足，请充值", "billing"),
@@ -379,6 +380,23 @@ def test_a_key_that_is_barred_from_some_models_may_serve_others(fault: ProviderF
 def test_a_server_that_failed_although_it_blames_the_request_is_tried_again(message: str) -> None:
     fault = saying(400, message)
     assert (fault.code, fault.retryable, fault.scope) == ("server_error", True, "provider")
+
+
+@table(
+    ("message", "kind"),
+    [
+        ("You exceeded your current quota. See https://x/error-code#token-limit", "rate_limit"),
+        ("concurrency allocated quota exceeded", "rate_limit"),
+        ("hour allocated quota exceeded", "billing"),
+        ("You exceeded your current quota, please check your plan", "billing"),
+        ("Too many requests", "billing"),
+    ],
+)
+def test_a_limit_per_minute_counts_although_its_code_says_that_the_account_is_used_up(
+    message: str, kind: str
+) -> None:
+    error = {"message": message, "type": "insufficient_quota", "code": "insufficient_quota"}
+    assert answer(429, {"error": error}).type == kind
 
 
 def test_an_exceeded_quota_with_a_retry_delay_is_a_rate_limit() -> None:
