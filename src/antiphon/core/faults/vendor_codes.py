@@ -345,7 +345,7 @@ PHRASES = (
         r"not allowed from unsupported (?:countries|regions)",
         r"organization (?:has been disabled|must be verified to stream)",
         r"only authorized for use with",
-        r"data policy|all providers have been ignored",
+        r"data policy|all providers have been ignored|no allowed providers",
         r"use case details have not been submitted",  # Bedrock, for models of Anthropic
     ),
     _make_phrase(
@@ -397,11 +397,17 @@ PHRASES = (
     _make_phrase(FaultKind.BAD_GATEWAY, _ONLY_UNKNOWN, r"\bbad gateway\b"),
     _make_phrase(FaultKind.SERVER_ERROR, _ONLY_UNKNOWN, r"\binternal (?:server )?error\b"),
     _make_phrase(
-        # Two servers that answer 400 when they fail themselves: NVIDIA and LM Studio.
+        # Three servers that answer 400 when they fail themselves: NVIDIA, LM Studio, OpenRouter.
         FaultKind.SERVER_ERROR,
         _BAD,
         r"degraded function cannot be invoked|the model has crashed without additional information",
-        r"^failed to load model\b",
+        r"^failed to load model\b|^no models provided\b",
+    ),
+    _make_phrase(
+        # A router was found, but the server behind it failed.
+        FaultKind.SERVER_ERROR,
+        frozenset({FaultKind.NOT_FOUND}),
+        r"^provider returned error$",
     ),
     _make_phrase(
         # Qwen calls a limit per minute `insufficient_quota`. No other row refines a cause.

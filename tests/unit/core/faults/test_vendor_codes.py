@@ -271,6 +271,7 @@ def test_a_code_refines_what_the_status_leaves_open(status: int, code: str, kind
         (400, "This credential is only authorized for use with Acme Code", "permission"),
         (400, "Your organization must be verified to stream this model.", "permission"),
         (404, "All providers have been ignored. To change your settings", "permission"),
+        (404, "No allowed providers are available for the selected model.", "permission"),
         (500, "your current token plan not support model, acme-x (2061)", "permission"),
         (400, "Content Exists Risk", "content_blocked"),
         (400, "Output blocked by content filtering policy", "content_blocked"),
@@ -375,11 +376,22 @@ def test_a_key_that_is_barred_from_some_models_may_serve_others(fault: ProviderF
         "DEGRADED function cannot be invoked",
         "The model has crashed without additional information",
         'Failed to load model "acme-x". Error: Operation canceled.',
+        "No models provided",
     ],
 )
 def test_a_server_that_failed_although_it_blames_the_request_is_tried_again(message: str) -> None:
     fault = saying(400, message)
     assert (fault.code, fault.retryable, fault.scope) == ("server_error", True, "provider")
+
+
+@table(
+    ("raw", "code"),
+    [("", "server_error"), ("404 page", "server_error"), ("model not found", "model_not_found")],
+)
+def test_a_404_from_behind_a_router_is_no_wrong_address_of_the_router(raw: str, code: str) -> None:
+    metadata = {"raw": raw, "provider_name": "Acme"}
+    error = {"message": "Provider returned error", "code": 404, "metadata": metadata}
+    assert answer(404, {"error": error}).code == code
 
 
 @table(
