@@ -240,12 +240,12 @@ _UNITS_S = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _NUMBER = re.compile(r"[0-9]{1,12}(?:\.[0-9]{1,12})?")
 _DURATION_PART = (
     rf"({_NUMBER.pattern})\s*"
-    r"(ms|milliseconds?|s|secs?|seconds?|m|mins?|minutes?|h|hours?|d|days?)(?![a-z])"
+    r"(ms|milliseconds?|s|secs?|seconds?|m|mins?|minutes?|h|hrs?|hours?|d|days?)(?![a-z])"
 )
 _DURATION_PARTS = re.compile(_DURATION_PART, re.I)
 _DURATION = re.compile(rf"(?:{_DURATION_PART}\s*)+", re.I)
 _SENTENCE = re.compile(
-    rf"(?:again|retry|wait)\s+(?:(?:in|after|for)\s+)?({_DURATION.pattern})", re.I
+    rf"(?:again|retry|wait|resets|will reset)\s+(?:(?:in|after|for)\s+)?({_DURATION.pattern})", re.I
 )
 _DATE = re.compile(
     "[A-Z][a-z]{2}, ([0-9]{2}) ([A-Z][a-z]{2}) ([0-9]{4}) ([0-9]{2}):([0-9]{2}):([0-9]{2}) GMT"
