@@ -31,7 +31,7 @@ _CAUSE_CODES: Mapping[FaultKind, str] = {
         exceeded_current_quota_error usage_limit_reached usage_not_included
         prepaid_bill_overdue postpaid_bill_overdue commodity_not_purchased account_overdue_error
         token_quota_reached blocked_api_access account_quota_exceeded not_enough_balance
-        go_usage_limit_error credits_error
+        go_usage_limit_error credits_error customer_verification_required
         """,
     FaultKind.MODEL_QUOTA: """
         set_limit_exceeded allocation_quota.free_tier_only free_usage_limit_error
@@ -303,7 +303,7 @@ PHRASES = (
         r"can only afford|billing hard limit|spending (?:limit|cap)|\bkey limit exceeded",
         r"\busage limit (?:for this|reached|exceeded)",
         r"reached your (?:[a-z]{1,10} )?usage limit",  # hourly, weekly, session: Ollama
-        r"specified (?:workspace )?API usage limits|overdue balance",
+        r"specified (?:workspace )?API usage limits|overdue balance|payment is past due",
         r"out of extra usage|draw from your extra usage",  # plans of Anthropic
         r"daily free allocation|API calls / month|(?:hour|week|month) allocated quota exceeded",
         r"free tier is not available|without a billing account",
