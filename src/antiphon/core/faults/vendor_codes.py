@@ -344,7 +344,7 @@ PHRASES = (
         r"(?:location|country|region)\b[^\n]{0,30}\bnot supported",
         r"not allowed from unsupported (?:countries|regions)",
         r"organization (?:has been disabled|must be verified to stream)",
-        r"only authorized for use with",
+        r"only authorized for use with|^operation not allowed\.?$",  # the latter: Bedrock
         r"data policy|all providers have been ignored|no allowed providers",
         r"use case details have not been submitted",  # Bedrock, for models of Anthropic
     ),

@@ -270,6 +270,7 @@ def test_a_code_refines_what_the_status_leaves_open(status: int, code: str, kind
         (400, "User location is not supported for the API use.", "permission"),
         (400, "Access to the models is not allowed from unsupported countries.", "permission"),
         (400, "This organization has been disabled.", "permission"),
+        (400, "Operation not allowed", "permission"),
         (400, "This credential is only authorized for use with Acme Code", "permission"),
         (400, "Your organization must be verified to stream this model.", "permission"),
         (404, "All providers have been ignored. To change your settings", "permission"),
@@ -312,6 +313,7 @@ def test_wording_refines_a_vague_kind(status: int | None, message: str, kind: st
         (400, "the length of `input` must not exceed 2048 items", "invalid_request"),
         (400, "Invalid schema for 'api_key': expected string", "invalid_request"),
         (400, "tools: the organization has disabled web search", "invalid_request"),
+        (400, "tools[0]: operation not allowed in this mode", "invalid_request"),
         # A parameter that can be left out.
         (400, "Your organization must be verified to generate summaries.", "invalid_request"),
         (404, "function lookup is not found", "api_error"),
