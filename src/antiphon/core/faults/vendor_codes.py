@@ -368,6 +368,7 @@ PHRASES = (
         r"^function '[^'\n]*': not found for account",  # NVIDIA, whose functions are its models
         r"^model: \S+$|^no models loaded",
         r"model is marked by provider as legacy|is not servable in region",
+        r"model you requested is unavailable",  # Snowflake
         r"模型不存在",
     ),
     _make_phrase(

@@ -264,6 +264,7 @@ def test_a_code_refines_what_the_status_leaves_open(status: int, code: str, kind
         (404, "Access denied. This Model is marked by provider as Legacy", "model_error"),
         (400, "Publisher Model `projects/p/x` is not servable in region r.", "model_error"),
         (400, "No models loaded. Please load a model in the developer page", "model_error"),
+        (400, "The model you requested is unavailable in your region.", "model_error"),
         (404, "Not found the model acme-x or Permission denied", "model_error"),
         (404, "No endpoints found that support tool use.", "invalid_request"),
         (404, "No endpoints found matching your data policy", "permission"),
