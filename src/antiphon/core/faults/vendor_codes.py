@@ -320,6 +320,13 @@ PHRASES = (
         r"due to INVALID_PAYMENT_INSTRUMENT",  # Bedrock, whose own models need none
     ),
     _make_phrase(
+        # Bedrock and Cerebras, each of one model. Groq says when tokens will be left.
+        FaultKind.MODEL_QUOTA,
+        frozenset({FaultKind.RATE_LIMIT}),
+        r"too many tokens per day|tokens per day limit exceeded",
+        ambiguous=True,
+    ),
+    _make_phrase(
         # Gemini uses the same words for its limits per minute, but then it names a delay.
         FaultKind.BILLING,
         _BAD_OR_FORBIDDEN | {FaultKind.RATE_LIMIT},

@@ -330,6 +330,8 @@ def test_wording_refines_a_vague_kind(status: int | None, message: str, kind: st
             "rate_limit",
         ),
         (429, "Rate limit exceeded: free-models-per-min.", "rate_limit"),
+        (429, "Tokens per minute limit exceeded - too many tokens processed.", "rate_limit"),
+        (429, "Tokens per day limit exceeded. Please try again in 9m38s.", "rate_limit"),
         (500, "the balance of the load is insufficient", "api_error"),
         (503, "invalid api key", "provider_overloaded"),
         (404, "prompt is too long", "api_error"),
@@ -367,9 +369,11 @@ def test_a_code_for_a_used_up_account_counts_although_the_status_rejects_the_key
     [
         saying(429, "Rate limit exceeded: free-models-per-day. Add 10 credits to unlock"),
         coded(429, "FreeUsageLimitError"),
+        saying(429, "Too many tokens per day, please wait before trying again."),
+        saying(429, "Tokens per day limit exceeded - too many tokens processed."),
         saying(403, "Model access is denied due to INVALID_PAYMENT_INSTRUMENT:A valid payment"),
     ],
-    ids=["OpenRouter", "OpenCode", "Bedrock"],
+    ids=["OpenRouter", "OpenCode", "a day at Bedrock", "a day at Cerebras", "no card at Bedrock"],
 )
 def test_a_key_that_is_barred_from_some_models_may_serve_others(fault: ProviderFault) -> None:
     assert fault.code == "model_quota_exhausted"
