@@ -21,11 +21,14 @@ TEXT_LIMIT = 4096
 
 _STATUS_KEYS = (
     *("status_code", "http_code", "http_status", "raw_status_code", "originalStatusCode"),
-    *("status", "code"),
+    *("StatusCode", "status", "code"),  # `StatusCode`: Ollama, in a line of a stream
 )
 _CODE_KEYS = ("reason", "code", "error_code", "status", "type", "error_type", "__type")
-# `estimated_time`: Hugging Face, while it loads a model.
-_DELAY_KEYS = ("retryDelay", "retry_after", "retry_after_seconds", "estimated_time")
+# `estimated_time`: Hugging Face, while it loads a model. `resets_in_seconds`: plans of ChatGPT.
+_DELAY_KEYS = (
+    *("retryDelay", "retry_after", "retry_after_seconds", "estimated_time"),
+    "resets_in_seconds",
+)
 _TEXT_KEYS = frozenset(
     "error errors message Message msg status_msg detail raw originalMessage error_message".split()
 )
@@ -237,12 +240,12 @@ _UNITS_S = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _NUMBER = re.compile(r"[0-9]{1,12}(?:\.[0-9]{1,12})?")
 _DURATION_PART = (
     rf"({_NUMBER.pattern})\s*"
-    r"(ms|milliseconds?|s|secs?|seconds?|m|mins?|minutes?|h|hours?|d|days?)(?![a-z])"
+    r"(ms|milliseconds?|s|secs?|seconds?|m|mins?|minutes?|h|hrs?|hours?|d|days?)(?![a-z])"
 )
 _DURATION_PARTS = re.compile(_DURATION_PART, re.I)
 _DURATION = re.compile(rf"(?:{_DURATION_PART}\s*)+", re.I)
 _SENTENCE = re.compile(
-    rf"(?:again|retry|wait)\s+(?:(?:in|after|for)\s+)?({_DURATION.pattern})", re.I
+    rf"(?:again|retry|wait|resets|will reset)\s+(?:(?:in|after|for)\s+)?({_DURATION.pattern})", re.I
 )
 _DATE = re.compile(
     "[A-Z][a-z]{2}, ([0-9]{2}) ([A-Z][a-z]{2}) ([0-9]{4}) ([0-9]{2}):([0-9]{2}):([0-9]{2}) GMT"

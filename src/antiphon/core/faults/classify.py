@@ -95,12 +95,14 @@ def _make_fault(
 
 
 def _decide_kind(status: int | None, reading: ErrorReading, *, has_delay: bool) -> FaultKind:
-    if status in UNAMBIGUOUS_STATUSES:
-        return KIND_BY_STATUS[status]
-    first = _kind_from_status(status, reading)
     cause = next(find_kinds(CAUSES, reading.codes), None)
-    if cause is not None:
+    if status in UNAMBIGUOUS_STATUSES:
+        # Perplexity and OpenCode reject the key of a used-up account, which works again later.
+        is_used_up = (status, cause) == (401, FaultKind.BILLING)
+        return FaultKind.BILLING if is_used_up else KIND_BY_STATUS[status]
+    if cause not in (None, FaultKind.BILLING):
         return cause
+    first = cause or _kind_from_status(status, reading)
     text = reading.text
     phrases = (p.kind for p in PHRASES if p.matches(first, text, has_delay=has_delay))
     return next(phrases, first)

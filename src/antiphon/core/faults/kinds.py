@@ -116,7 +116,8 @@ FAULT_KINDS: Mapping[str, FaultKindRow] = {
     _K.UPSTREAM_TIMEOUT: _Row(_T.timeout, True, _S.provider, "server_error", 504),
     _K.RATE_LIMIT: _Row(_T.rate_limit, True, _S.key, "rate_limit_exceeded", 429, 60.0),
     _K.BILLING: _Row(_T.billing, False, _S.key, "insufficient_quota", 429, 3600.0),
-    # The free quota of one model, or the limit that the account has set for it: others work.
+    # The free quota of one model, the limit that the account has set for it, or the payment that it
+    # lacks: others work.
     _K.MODEL_QUOTA: _Row(_T.billing, False, _S.key, "insufficient_quota", 429, 3600.0),
     _K.AUTH: _Row(_T.auth, False, _S.key, "server_error", 502, math.inf),
     _K.PERMISSION: _Row(_T.permission, False, _S.key, "server_error", 502, 300.0),
@@ -167,6 +168,7 @@ KIND_BY_STATUS: Mapping[int, FaultKind] = {
     434: FaultKind.PERMISSION,  # Zhipu: no access to this API
     451: FaultKind.CONTENT_BLOCKED,  # StepFun, and servers that must not answer for legal reasons
     498: FaultKind.CONTENT_BLOCKED,  # Cohere: an unsafe request
+    499: FaultKind.SERVER_ERROR,  # Gemini and Cohere: cancelled, although the client still waits
     502: FaultKind.BAD_GATEWAY,
     503: FaultKind.OVERLOADED,
     504: FaultKind.UPSTREAM_TIMEOUT,
@@ -178,7 +180,8 @@ KIND_BY_STATUS: Mapping[int, FaultKind] = {
     529: FaultKind.OVERLOADED,
 }
 
-# These statuses have one meaning. All others are refined by the codes and texts of the body.
+# These statuses have one meaning, but for 401 with a code that says why: the account is used up.
+# All others are refined by the codes and texts of the body.
 UNAMBIGUOUS_STATUSES = frozenset({401, 402, 408, 413, 504, 522, 524})
 
 # Codes of a failed response that clients know: the API's own, then those that Codex reads as well.

@@ -30,9 +30,12 @@ _CAUSE_CODES: Mapping[FaultKind, str] = {
         billing_not_active credit_balance_exhausted credit_balance_too_low arrearage
         exceeded_current_quota_error usage_limit_reached usage_not_included
         prepaid_bill_overdue postpaid_bill_overdue commodity_not_purchased account_overdue_error
-        token_quota_reached
+        token_quota_reached blocked_api_access account_quota_exceeded not_enough_balance
+        go_usage_limit_error credits_error customer_verification_required
         """,
-    FaultKind.MODEL_QUOTA: "set_limit_exceeded allocation_quota.free_tier_only",
+    FaultKind.MODEL_QUOTA: """
+        set_limit_exceeded allocation_quota.free_tier_only free_usage_limit_error
+        """,
     FaultKind.AUTH: """
         invalid_api_key api_key_invalid incorrect_api_key incorrect_api_key_error missing_api_key
         api_key_expired invalid_authentication invalid_authentication_error authorized_error
@@ -43,11 +46,13 @@ _CAUSE_CODES: Mapping[FaultKind, str] = {
     FaultKind.PERMISSION: """
         unsupported_country_region_territory service_disabled consumer_suspended model_access_denied
         access_denied_unpurchased api_key_service_blocked model_not_open
+        organization_restricted model_terms_required no_available_model_endpoints
         """,
     FaultKind.MODEL: """
         model_not_found model_not_exist model_not_supported model_not_available model_deprecated
         model_decommissioned invalid_model invalid_model_error unknown_model unsupported_model
-        deployment_not_found endpoint_not_found invalid_endpoint_or_model
+        deployment_not_found endpoint_not_found invalid_endpoint_or_model unavailable_model
+        unsupported_api_for_model
         """,
     FaultKind.INVALID_IMAGE: """
         invalid_image invalid_image_format invalid_base64_image invalid_image_url image_too_large
@@ -70,7 +75,7 @@ _CAUSE_CODES: Mapping[FaultKind, str] = {
     FaultKind.OVERLOADED: """
         engine_overloaded engine_overloaded_error server_is_overloaded server_overloaded slow_down
         capacity_exceeded service_tier_capacity_exceeded insufficient_system_resource
-        model_not_ready_exception
+        model_not_ready_exception model_capacity_exhausted queue_exceeded
         """,
     FaultKind.TOOL_USE_FAILED: """
         tool_use_failed malformed_function_call malformed_response unexpected_tool_call
@@ -132,6 +137,7 @@ _NUMBERS: Mapping[str, Mapping[FaultKind, str]] = {
         FaultKind.AUTH: "1004 2049",
         FaultKind.BILLING: "1008 2056",
         FaultKind.RATE_LIMIT: "1002 1039 1041 2045",
+        FaultKind.PERMISSION: "2061",
         FaultKind.CONTENT_BLOCKED: "1026 1027",
         FaultKind.UPSTREAM_TIMEOUT: "1001",
         FaultKind.INVALID_REQUEST: "1042 2013",
@@ -191,7 +197,8 @@ def find_kinds(
 class Phrase(Struct, frozen=True):
     """Wording in an error text that refines one of the `refines` kinds to `kind`.
 
-    An `ambiguous` phrase is ignored when the provider also names a retry delay.
+    An `ambiguous` phrase is ignored when the provider also names a retry delay. One with the
+    numbers `most` and `sent` counts only when more was sent.
     """
 
     kind: FaultKind
@@ -202,7 +209,11 @@ class Phrase(Struct, frozen=True):
     def matches(self, kind: FaultKind, text: str, *, has_delay: bool) -> bool:
         if kind not in self.refines or (self.ambiguous and has_delay):
             return False
-        return self.pattern.search(text) is not None
+        found = self.pattern.search(text)
+        if found is None:
+            return False
+        numbers = found.groupdict()
+        return int(numbers.get("sent") or 1) > int(numbers.get("most") or 0)
 
 
 _BAD = frozenset({FaultKind.INVALID_REQUEST, FaultKind.API_ERROR, FaultKind.UNKNOWN})
@@ -216,7 +227,7 @@ def _make_phrase(
     return Phrase(kind, refines, re.compile("|".join(alternatives), re.I | re.M), ambiguous)
 
 
-# Each row was written for an error body that some vendor sends. No row looks for a number.
+# Each row was written for an error body that some vendor sends. No row is a number alone.
 PHRASES = (
     _make_phrase(
         FaultKind.CONTENT_BLOCKED,
@@ -229,7 +240,7 @@ PHRASES = (
         r"content exists risk",
         r"considered high risk",
         r"for safety reasons",
-        r"data inspection",
+        r"data inspection|\bnew_sensitive\b",
         r"敏感内容|内容安全|违规内容",
     ),
     _make_phrase(
@@ -274,22 +285,46 @@ PHRASES = (
         r"上下文.{0,12}(?:超|过长)|(?:超出|超过).{0,12}上下文|输入.{0,6}(?:超长|过长)",
     ),
     _make_phrase(
+        # A limit of what one request may hold: a pause does not help, and shorter ones succeed.
+        FaultKind.CONTEXT_LENGTH,
+        frozenset({FaultKind.RATE_LIMIT}),
+        r"required for long context requests",  # Anthropic, of a plan without paid usage
+        # OpenAI says so of every request that does not fit at the moment; Groq has 413 for it.
+        r"^request too large for\b[^\n]{0,200}: limit (?P<most>[0-9]{1,12}),"
+        r" requested (?P<sent>[0-9]{1,12})",
+    ),
+    _make_phrase(
         FaultKind.BILLING,
         _BAD_OR_FORBIDDEN | {FaultKind.RATE_LIMIT},
         r"insufficient (?:account )?(?:balance|credits?|funds|quota)",
         r"balance is (?:insufficient|too low|not enough)",
         r"(?:requires more|out of|no|all available|not enough) credits",
         r"n.t have any credits|credits are depleted",
-        r"can only afford|billing hard limit|spending limit|usage limit for this",
-        r"specified API usage limits|overdue balance",
-        r"daily free allocation",
+        r"can only afford|billing hard limit|spending (?:limit|cap)|\bkey limit exceeded",
+        r"\busage limit (?:for this|reached|exceeded)",
+        r"reached your (?:[a-z]{1,10} )?usage limit",  # hourly, weekly, session: Ollama
+        r"specified (?:workspace )?API usage limits|overdue balance|payment is past due",
+        r"out of extra usage|draw from your extra usage",  # plans of Anthropic
+        r"daily free allocation|API calls / month|(?:hour|week|month) allocated quota exceeded",
+        r"free tier is not available|without a billing account",
         r"no resource package|please (?:recharge|top up)|in arrears",
-        r"余额不足|欠费|请充值|资源包",
+        r"余额不足|欠费|请充值|资源包|使用上限",
+    ),
+    _make_phrase(
+        FaultKind.BILLING, frozenset({FaultKind.SERVER_ERROR}), r"^insufficient balance\b"
     ),
     _make_phrase(
         FaultKind.MODEL_QUOTA,
         _BAD_OR_FORBIDDEN | {FaultKind.RATE_LIMIT},
-        r"free (?:tier|trial)\b[^\n]{0,30}\bexhausted|exhausted its free",
+        r"free (?:tier|trial)\b[^\n]{0,30}\bexhausted|exhausted its free|free-models-per-day",
+        r"due to INVALID_PAYMENT_INSTRUMENT",  # Bedrock, whose own models need none
+    ),
+    _make_phrase(
+        # Bedrock and Cerebras, each of one model. Groq says when tokens will be left.
+        FaultKind.MODEL_QUOTA,
+        frozenset({FaultKind.RATE_LIMIT}),
+        r"too many tokens per day|tokens per day limit exceeded",
+        ambiguous=True,
     ),
     _make_phrase(
         # Gemini uses the same words for its limits per minute, but then it names a delay.
@@ -306,15 +341,22 @@ PHRASES = (
         r"\b(?:invalid|incorrect|expired|missing|wrong|no|valid)\b[^\n\"'`]{0,24}\bapi[ _-]?key",
         r"\bapi[ _-]?key\b[^\n\"'`]{0,24}\b(?:invalid|incorrect|expired|missing|required|revoked"
         r"|leaked|disabled|not (?:valid|found))",
-        r"unregistered callers",
+        r"unregistered callers|make sure your api key is valid|api key is currently blocked",
+        r"bearer token has expired|oauth token has been revoked",
         r"(?:api ?key|令牌|密钥).{0,8}(?:无效|错误|过期)|身份验证失败",
     ),
     _make_phrase(
         FaultKind.PERMISSION,
         _BAD | {FaultKind.NOT_FOUND},
         r"(?:location|country|region)\b[^\n]{0,30}\bnot supported",
-        r"data policy",
+        r"not allowed from unsupported (?:countries|regions)",
+        r"organization (?:has been disabled|must be verified to stream)",
+        r"only authorized for use with|^operation not allowed\.?$",  # the latter: Bedrock
+        r"data policy|all providers have been ignored|no allowed providers",
         r"use case details have not been submitted",  # Bedrock, for models of Anthropic
+    ),
+    _make_phrase(
+        FaultKind.PERMISSION, frozenset({FaultKind.SERVER_ERROR}), r"token plan not support model"
     ),
     _make_phrase(
         FaultKind.MODEL,
@@ -331,7 +373,9 @@ PHRASES = (
         r"allowed now, your model",
         r"does not work with the specified model",  # Azure
         r"^function '[^'\n]*': not found for account",  # NVIDIA, whose functions are its models
-        r"^model: \S+$",
+        r"^model: \S+$|^no models loaded",
+        r"model is marked by provider as legacy|is not servable in region",
+        r"model you requested is unavailable",  # Snowflake
         r"模型不存在",
     ),
     _make_phrase(
@@ -344,7 +388,8 @@ PHRASES = (
         FaultKind.OVERLOADED,
         frozenset({FaultKind.RATE_LIMIT, FaultKind.SERVER_ERROR, FaultKind.UNKNOWN}),
         r"\boverloaded\b",
-        r"\bat capacity\b|capacity temporarily exceeded",
+        r"\bat (?:maximum )?capacity\b|\bcapacity (?:temporarily )?exceeded|no capacity available",
+        r"\bmodel busy\b|didn.t generate first token",
         r"(?:service|temporarily|currently) unavailable",
     ),
     _make_phrase(
@@ -359,4 +404,23 @@ PHRASES = (
     ),
     _make_phrase(FaultKind.BAD_GATEWAY, _ONLY_UNKNOWN, r"\bbad gateway\b"),
     _make_phrase(FaultKind.SERVER_ERROR, _ONLY_UNKNOWN, r"\binternal (?:server )?error\b"),
+    _make_phrase(
+        # Three servers that answer 400 when they fail themselves: NVIDIA, LM Studio, OpenRouter.
+        FaultKind.SERVER_ERROR,
+        _BAD,
+        r"degraded function cannot be invoked|the model has crashed without additional information",
+        r"^failed to load model\b|^no models provided\b",
+    ),
+    _make_phrase(
+        # A router was found, but the server behind it failed.
+        FaultKind.SERVER_ERROR,
+        frozenset({FaultKind.NOT_FOUND}),
+        r"^provider returned error$",
+    ),
+    _make_phrase(
+        # Qwen calls a limit per minute `insufficient_quota`. No other row refines a cause.
+        FaultKind.RATE_LIMIT,
+        frozenset({FaultKind.BILLING}),
+        r"error-code#token-limit|concurrency allocated quota exceeded",
+    ),
 )

@@ -34,6 +34,10 @@ SHAPES: list[tuple[int | None, object, str]] = [
     (None, {"error": {"message": "m", "code": 429}}, "rate_limit"),
     (None, {"error": {"message": "m", "code": "429"}}, "rate_limit"),
     (None, {"error": {"message": "m", "status_code": 429, "code": "x"}}, "rate_limit"),
+    # Ollama, of its cloud
+    (200, {"StatusCode": 429, "Status": "429 Too Many Requests", "error": "no"}, "rate_limit"),
+    (200, {"StatusCode": 429, "error": "you've reached your usage limit"}, "billing"),
+    (200, {"StatusCode": 502, "Status": "502 Bad Gateway", "error": "no"}, "provider_overloaded"),
     (None, {"error": {"message": "insufficient balance", "http_code": "429"}}, "billing"),
     (200, {"error": {"message": "m", "code": 502}}, "provider_overloaded"),
     # A router quotes the server behind it.
@@ -92,6 +96,7 @@ SHAPES: list[tuple[int | None, object, str]] = [
     # Gemini, bare and in an array
     (None, {"error": {"code": 503, "status": "UNAVAILABLE"}}, "provider_overloaded"),
     (None, [{"error": {"code": 429, "status": "RESOURCE_EXHAUSTED"}}], "rate_limit"),
+    (None, {"error": {"code": 499, "status": "CANCELLED"}}, "api_error"),
     (
         400,
         {"error": {"code": 400, "details": [{"reason": "API_KEY_INVALID"}, "junk", None]}},
@@ -327,6 +332,10 @@ def test_a_date_gives_the_retry_delay_when_the_time_is_known(
         ("Try again in 1h2m3s", 3723.0),
         ("Please retry after 2 minutes", 120.0),
         ("Please wait 3 s", 3.0),
+        ("Weekly usage limit reached. Resets in 19hr", 68400.0),
+        ("Your quota will reset after 4h28m20s.", 16100.0),
+        ("It will reset at 2026-01-01 12:00:00", None),
+        ("the connection was reset after 30 s", None),
         ("Too many requests in 60 seconds", None),
         ("try again in a while", None),
         ("try again in 12 messages", None),
@@ -345,6 +354,8 @@ def test_a_field_gives_the_retry_delay(delay: object, seconds: float | None) -> 
     assert answer(429, {"error": {"retryDelay": delay}}).retry_after_s == seconds
     assert answer(429, {"error": {"metadata": {"retry_after": delay}}}).retry_after_s == seconds
     assert answer(503, {"error": "loading", "estimated_time": delay}).retry_after_s == seconds
+    spent = {"type": "usage_limit_reached", "plan_type": "plus", "resets_in_seconds": delay}
+    assert answer(429, {"error": spent}).retry_after_s == seconds
 
 
 @table(

@@ -36,6 +36,7 @@ def coded(status: int | None, code: object) -> ProviderFault:
         (424, "server_error"),
         (429, "rate_limit_exceeded"),
         (451, "content_filter"),
+        (499, "server_error"),
         (500, "server_error"),
         (502, "bad_gateway"),
         (503, "overloaded"),
