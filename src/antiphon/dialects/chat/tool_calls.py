@@ -26,11 +26,13 @@ class CallFragment(Struct, frozen=True):
 
 
 class _TrackedCall:
-    __slots__ = ("_arguments", "_pieces", "_scanned", "call_id", "position")
+    __slots__ = ("_arguments", "_pieces", "_scanned", "call_id", "other_ids", "position")
 
     def __init__(self, position: int) -> None:
         self.position = position
         self.call_id: str | None = None
+        self.other_ids: set[str] = set()
+        """Ids of later fragments, where a server makes new ones."""
         self._pieces: list[str] = []
         self._scanned = 0  # how many pieces `arguments` has seen
         self._arguments = JSONProgress()
@@ -45,6 +47,8 @@ class _TrackedCall:
     def add(self, fragment: CallFragment) -> str:
         """Take a fragment; return the new part of its arguments."""
         self.call_id = self.call_id or fragment.call_id
+        if fragment.call_id and fragment.call_id != self.call_id:
+            self.other_ids.add(fragment.call_id)
         if fragment.kind == "function":
             return self.write(fragment.arguments)
         self._pieces.append(fragment.arguments)
@@ -60,9 +64,10 @@ class _TrackedCall:
 
     def is_followed_by_new_call(self, fragment: CallFragment) -> bool:
         """Whether a fragment with the same index, and not with this call's id, is another call."""
-        # A second id: {"index":0,"id":"a",…} {"index":0,"id":"b",…}
+        # A second id: {"index":0,"id":"a",…} {"index":0,"id":"b",…}. Without a name, and while the
+        # arguments are open, it is a new id of the same call.
         if fragment.call_id and self.call_id:
-            return True
+            return bool(fragment.name) or self.arguments.complete
         # No ids, but a name and arguments after complete arguments:
         # {"index":0,"function":{"name":"f","arguments":"{}"}} and the same again
         return bool(fragment.name and fragment.arguments) and self.arguments.complete
@@ -84,7 +89,8 @@ class CallTracker:
     def feed(self, fragment: CallFragment) -> ToolCall:
         call = self._latest = self._find(fragment) or self._start(fragment)
         written = call.add(fragment)
-        return ToolCall(call.position, fragment.call_id, fragment.name, written, fragment.kind)
+        call_id = fragment.call_id and call.call_id  # always the first one
+        return ToolCall(call.position, call_id, fragment.name, written, fragment.kind)
 
     def continue_call(self, index: int, arguments: str) -> ToolCall | None:
         """`feed` of a fragment without an id and a name; None if no call has this index."""
@@ -140,4 +146,11 @@ class CallTracker:
 def _find_by_id(calls: Sequence[_TrackedCall], fragment: CallFragment) -> _TrackedCall | None:
     if not fragment.call_id:
         return None
-    return next((call for call in calls if call.call_id == fragment.call_id), None)
+    return next(
+        (
+            call
+            for call in calls
+            if call.call_id == fragment.call_id or fragment.call_id in call.other_ids
+        ),
+        None,
+    )

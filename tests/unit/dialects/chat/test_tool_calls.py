@@ -138,12 +138,34 @@ def positions(*fragments: CallFragment) -> list[int]:
             id="an index only at first",
         ),
         pytest.param([CallFragment(arguments="{}")], [0], id="nothing but arguments"),
+        pytest.param(
+            [
+                CallFragment(0, "a", "f"),
+                CallFragment(0, "b", None, "{"),
+                CallFragment(0, "b", None, "}"),
+                CallFragment(0, "b", None, ""),
+                CallFragment(0, "c", None),
+                CallFragment(0, None, "g", "{}"),
+            ],
+            [0, 0, 0, 0, 1, 1],
+            id="another id after the first fragment",
+        ),
     ],
 )
 def test_a_fragment_is_assigned_to_its_call(
     fragments: list[CallFragment], expected: list[int]
 ) -> None:
     assert positions(*fragments) == expected
+
+
+def test_a_call_keeps_its_first_id() -> None:
+    """poolsideai/pool issue 9, cubist38/mlx-openai-server pull request 216: later fragments of a
+    call have another id than the first, or each its own."""
+    tracker = CallTracker()
+    fragments = [CallFragment(0, "a", "f"), CallFragment(0, "b", None, "{")]
+    fragments += [CallFragment(0, "c", None, "}"), CallFragment(0, "b", None, "")]
+    assert [tracker.feed(each).call_id for each in fragments] == ["a"] * 4
+    assert tracker.count == 1
 
 
 def test_a_fragment_becomes_a_delta_with_all_its_members() -> None:
