@@ -6,12 +6,15 @@ repeat ids and names, or give two calls the same id. `CallTracker` has a method 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import chain
 
 from msgspec import Struct
 
 from antiphon.core.deltas import CallKind, ToolCall
 from antiphon.core.stream.json_field import JSONProgress
+
+_SPACES = (" ", "\t", "\n", "\r")  # the white space of JSON
 
 
 class CallFragment(Struct, frozen=True):
@@ -26,7 +29,15 @@ class CallFragment(Struct, frozen=True):
 
 
 class _TrackedCall:
-    __slots__ = ("_arguments", "_pieces", "_scanned", "call_id", "other_ids", "position")
+    __slots__ = (
+        "_arguments",
+        "_pieces",
+        "_repeats",
+        "_scanned",
+        "call_id",
+        "other_ids",
+        "position",
+    )
 
     def __init__(self, position: int) -> None:
         self.position = position
@@ -34,6 +45,7 @@ class _TrackedCall:
         self.other_ids: set[str] = set()
         """Ids of later fragments, where a server makes new ones."""
         self._pieces: list[str] = []
+        self._repeats = False  # whether a piece has begun with all the pieces before it
         self._scanned = 0  # how many pieces `arguments` has seen
         self._arguments = JSONProgress()
 
@@ -55,12 +67,27 @@ class _TrackedCall:
         return fragment.arguments
 
     def write(self, piece: str) -> str:
-        """Take a piece of the arguments of a function; return it, unless it is all of them again,
-        as some hosts of GLM and MiMo send them."""
-        if piece.startswith("{") and self.arguments.complete and piece == "".join(self._pieces):
-            return ""
+        """Take a piece of the arguments of a function; return what is new in it.
+
+        Some servers send all of them again at the end, in a spelling of their own, or again with
+        every piece. vLLM: {"city":"Ro and then {"city": "Rome"}.
+        """
+        if piece.startswith("{") and self._pieces:
+            piece = self._leave_out_repetition(piece)
         self._pieces.append(piece)
         return piece
+
+    def _leave_out_repetition(self, piece: str) -> str:
+        written = chain.from_iterable(self._pieces)
+        rest = _find_rest(written, piece, may_nest=not self._repeats)
+        if rest is None:
+            return piece
+        is_more = bool(rest.strip())
+        if self.arguments.complete:
+            return piece if is_more else ""
+        if is_more:
+            self._repeats = True
+        return rest if self._repeats else piece
 
     def is_followed_by_new_call(self, fragment: CallFragment) -> bool:
         """Whether a fragment with the same index, and not with this call's id, is another call."""
@@ -154,3 +181,25 @@ def _find_by_id(calls: Sequence[_TrackedCall], fragment: CallFragment) -> _Track
         ),
         None,
     )
+
+
+def _find_rest(written: Iterable[str], piece: str, *, may_nest: bool) -> str | None:
+    """What follows in a piece that begins with all that was written, however spaced; None if it
+    does not. `may_nest`: nor if it may be a value of its own, `{"a":` `{"a":1}`; elsewhere JSON
+    has no such piece."""
+    position = 0
+    quoted = escaped = False
+    last = ""
+    for character in written:
+        if not quoted and character in _SPACES:
+            continue
+        while not quoted and piece.startswith(_SPACES, position):
+            position += 1
+        if piece[position : position + 1] != character:
+            return None
+        position += 1
+        last = character
+        quoted ^= character == '"' and not escaped
+        escaped = quoted and character == "\\" and not escaped
+    is_value = not quoted and last in (":", ",", "[")
+    return None if not last or (may_nest and is_value) else piece[position:]
