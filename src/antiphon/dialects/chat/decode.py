@@ -374,7 +374,7 @@ def _call_fragments(
             CallFragment(
                 index=call.index if isinstance(call.index, int) else None,
                 call_id=None if call.id == "null" else nonempty_string(call.id),  # Mistral
-                name=nonempty_string(function.name),
+                name=_function_name(function.name),
                 arguments=_arguments(function.input if custom else function.arguments),
                 kind="custom" if custom else "function",
                 first_in_chunk=number == 0,
@@ -382,7 +382,13 @@ def _call_fragments(
             _signature(call.extra_content, "tool"),
         )
     if legacy and (legacy.name or legacy.arguments):
-        yield CallFragment(0, None, nonempty_string(legacy.name), _arguments(legacy.arguments)), []
+        yield CallFragment(0, None, _function_name(legacy.name), _arguments(legacy.arguments)), []
+
+
+def _function_name(value: Any) -> str | None:
+    """A name, without the tokens that gpt-oss leaves behind it: `ls<|channel|>commentary`."""
+    name = nonempty_string(value)
+    return name and (name.partition("<|")[0] or name)
 
 
 def _arguments(value: Any) -> str:

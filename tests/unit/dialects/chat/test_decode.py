@@ -202,6 +202,24 @@ def test_tool_calls_are_decoded_in_every_form(
     assert says(tool_calls=calls) == expected
 
 
+@table(
+    ("name", "expected"),
+    [
+        ("ls<|channel|>commentary", "ls"),
+        ("ls<|constrain|>json", "ls"),
+        ("<|constrain|>json", "<|constrain|>json"),
+        ("ls", "ls"),
+    ],
+)
+def test_a_name_ends_before_the_tokens_that_gpt_oss_leaves_behind_it(
+    name: str, expected: str
+) -> None:
+    """vllm-project/vllm issue 32587, ollama/ollama issue 12132."""
+    function = {"name": name, "arguments": "{}"}
+    assert says(tool_calls=[{"function": function}]) == [ToolCall(0, None, expected, "{}")]
+    assert says(function_call=function) == [ToolCall(0, None, expected, "{}")]
+
+
 def test_the_legacy_function_call_is_a_call() -> None:
     assert says(function_call={"name": "f", "arguments": "{}"}) == [ToolCall(0, None, "f", "{}")]
     assert says(function_call={"name": "", "arguments": ""}) == []
