@@ -45,6 +45,22 @@ def test_a_value_may_hold_its_own_end_tag() -> None:
         assert calls_of(read(["qwen_xml"], fragments)) == [("f", {"k": value})]
 
 
+def test_a_parameter_of_deepseek_says_whether_it_is_text() -> None:
+    """vllm-project/vllm issue 40801, cline/cline issue 13348: DeepSeek V4 at many hosts."""
+    text = (
+        '<｜DSML｜tool_calls>\n<｜DSML｜invoke name="f">\n'
+        '<｜DSML｜parameter name="a" string="true">3</｜DSML｜parameter>\n'
+        '<｜DSML｜parameter name="b" string="false">{"c": [1]}</｜DSML｜parameter>\n'
+        '<｜DSML｜parameter name="d">3</｜DSML｜parameter>\n'
+        '</｜DSML｜invoke>\n<｜DSML｜invoke name="g">\n</｜DSML｜invoke>\n</｜DSML｜tool_calls>'
+    )
+    expected = [("f", {"a": "3", "b": {"c": [1]}, "d": 3}), ("g", {})]
+    for written in (text, text.replace("｜", "｜｜"), text.replace("｜", "|")):
+        for fragments in ([written], list(written)):
+            deltas = read(["dsml"], fragments)
+            assert (calls_of(deltas), text_of(deltas)) == (expected, "")
+
+
 def test_arguments_are_sent_as_they_were_written() -> None:
     written = '{"b":1.0, "a" :1e3,"b":  "\\u00e9"}'
     [call] = read(["hermes"], [f'<tool_call>{{"name":"f","arguments":{written}}}</tool_call>'])
@@ -90,6 +106,14 @@ NO_CALLS = [
     "[TOOL_CALLS][TOOL_CALLS]",
     "[TOOL_CALLS]f[ARGS]x",
     "[TOOL_CALLS]f[ARGS]{x}",
+    "<｜DSML｜tool_calls></｜DSML｜tool_calls>",
+    "Models write `<｜DSML｜tool_calls>` and `<｜DSML｜invoke name=...>` tags",
+    '<｜DSML｜invoke name="f">x</｜DSML｜invoke>',
+    '<｜DSML｜invoke name="a tool"></｜DSML｜invoke>',
+    '<|DSML|invoke name="f"></｜DSML｜invoke>',
+    '<｜DSML｜invoke name="f"><｜DSML｜parameter name="k" string="no">v</｜DSML｜parameter>',
+    '<minimax:tool_call><invoke name="f"></invoke>',
+    '<invoke name="f"></invoke>',
 ]
 
 
