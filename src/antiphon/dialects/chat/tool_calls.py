@@ -107,6 +107,8 @@ class CallTracker:
         self._calls: list[_TrackedCall] = []
         self._by_index: dict[int, list[_TrackedCall]] = {}
         self._latest: _TrackedCall | None = None
+        self.is_list = False
+        """Whether calls have come in a list: `tool_calls`, not `function_call`."""
 
     @property
     def count(self) -> int:
