@@ -77,12 +77,17 @@ def mistral(scanner: MarkupScanner) -> Scan[list[WrittenToolCall]]:
 
 
 def kimi_section(scanner: MarkupScanner) -> Scan[list[WrittenToolCall]]:
-    """`<|tool_calls_section_begin|>`, calls, `<|tool_calls_section_end|>`"""
+    """`<|tool_calls_section_begin|>`, calls, `<|tool_calls_section_end|>`
+
+    The model also writes `tool_call` instead of `tool_calls`.
+    """
     calls: list[WrittenToolCall] = []
     mark = yield from scanner.expect("<|tool_call_begin|>")
     while mark == "<|tool_call_begin|>":
         calls += yield from kimi(scanner)
-        mark = yield from scanner.expect("<|tool_call_begin|>", "<|tool_calls_section_end|>")
+        mark = yield from scanner.expect(
+            "<|tool_call_begin|>", "<|tool_calls_section_end|>", "<|tool_call_section_end|>"
+        )
     return calls
 
 
@@ -253,7 +258,11 @@ def _dsml(*tokens: str) -> Mapping[str, CallFormat]:
 CALL_FORMATS: Mapping[str, Mapping[str, CallFormat]] = {
     "hermes": {"<tool_call>": hermes},
     "qwen_xml": {"<tool_call>": qwen_xml, "<function=": qwen_function},
-    "kimi": {"<|tool_calls_section_begin|>": kimi_section, "<|tool_call_begin|>": kimi},
+    "kimi": {
+        "<|tool_calls_section_begin|>": kimi_section,
+        "<|tool_call_section_begin|>": kimi_section,
+        "<|tool_call_begin|>": kimi,
+    },
     "glm": {"<tool_call>": glm},
     "mistral": {"[TOOL_CALLS]": mistral},
     "dsml": _dsml("｜DSML｜", "|DSML|", "｜｜DSML｜｜", "||DSML||"),

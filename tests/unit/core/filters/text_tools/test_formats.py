@@ -12,6 +12,9 @@ def test_several_calls_may_share_a_block() -> None:
     both = one.format("functions.f", 0) + "\n" + one.format("g.h", 12)
     section = f"<|tool_calls_section_begin|>\n{both}\n<|tool_calls_section_end|>"
     assert calls_of(read(["kimi"], [section])) == [("f", {}), ("g.h", {})]
+    # ggml-org/llama.cpp pull request 17376, thinking-machines-lab/tinker-cookbook 248
+    singular = read(["kimi"], [section.replace("tool_calls_section", "tool_call_section")])
+    assert (calls_of(singular), text_of(singular)) == ([("f", {}), ("g.h", {})], "")
     array = '[TOOL_CALLS] [{"name": "f"}, {"name": "g", "arguments": "{}", "id": "x"}]'
     assert calls_of(read(["mistral"], [array])) == [("f", {}), ("g", {})]
 
