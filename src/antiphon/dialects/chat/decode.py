@@ -33,7 +33,7 @@ from antiphon.dialects.chat.chunks import (
     decode_plain,
     decode_tolerant,
 )
-from antiphon.dialects.chat.reasoning_state import DETAILS, SIGNATURE
+from antiphon.dialects.chat.reasoning_state import DETAILS, SIGNATURES
 from antiphon.dialects.chat.thoughts import ThoughtSplitter
 from antiphon.dialects.chat.tool_calls import CallFragment, CallTracker
 from antiphon.dialects.content_blocks import url_citation
@@ -420,10 +420,12 @@ def _arguments(value: Any) -> str:
 
 
 def _signature(extra: Any, attach: Any) -> list[Delta]:
-    match extra:
-        case {"google": {"thought_signature": str(value)}}:
-            return [ReasoningState(SIGNATURE, value, attach)]
-    return []
+    return [
+        ReasoningState(scheme, value, attach)
+        for member, scheme in (SIGNATURES.items() if isinstance(extra, dict) else ())
+        if isinstance(found := extra.get(member), dict)
+        and isinstance(value := found.get("thought_signature"), str)
+    ]
 
 
 def _annotations_and_extras(message: Message) -> list[Delta]:

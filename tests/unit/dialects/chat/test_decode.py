@@ -225,6 +225,16 @@ def test_the_legacy_function_call_is_a_call() -> None:
     assert says(function_call={"name": "", "arguments": ""}) == []
 
 
+def test_a_signature_of_vertex_is_kept_apart() -> None:
+    for odd in ("x", {"vertex": "x"}, {"vertex": {"thought_signature": None}}):
+        assert says(tool_calls=[call("{}", extra_content=odd)]) == [ToolCall(0, None, "f", "{}")]
+    extra = {"vertex": {"thought_signature": "sig"}}
+    assert says(tool_calls=[call("{}", extra_content=extra)]) == [
+        ReasoningState("vertex.thought_signature", "sig", "tool"),
+        ToolCall(0, None, "f", "{}"),
+    ]
+
+
 def test_a_signature_of_text_is_attached_to_the_text() -> None:
     extra = {"google": {"thought_signature": "sig"}}
     assert says(content="a", extra_content=extra) == [
