@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import chain
 
+import msgspec
 from msgspec import Struct
 
 from antiphon.core.deltas import CallKind, ToolCall
@@ -74,6 +75,9 @@ class _TrackedCall:
         """
         if piece.startswith("{") and self._pieces:
             piece = self._leave_out_repetition(piece)
+        elif piece.startswith('"') and self.arguments.complete:
+            # LiteLLM, at the end: "{\"city\": \"Rome\"}"
+            piece = self._leave_out_repetition(_decode_string(piece)) and piece
         self._pieces.append(piece)
         return piece
 
@@ -183,6 +187,13 @@ def _find_by_id(calls: Sequence[_TrackedCall], fragment: CallFragment) -> _Track
         ),
         None,
     )
+
+
+def _decode_string(text: str) -> str:
+    try:
+        return msgspec.json.decode(text, type=str)
+    except (msgspec.DecodeError, UnicodeError):
+        return text
 
 
 def _find_rest(written: Iterable[str], piece: str, *, may_nest: bool) -> str | None:

@@ -219,6 +219,12 @@ def written(*pieces: str) -> list[str]:
         ),
         # vllm-project/vllm issue 51697 (xLAM)
         pytest.param(["{", '{"a": 1}'], ["{", '"a": 1}'], id="all of them behind the bracket"),
+        # BerriAI/litellm issue 20480
+        pytest.param(
+            ['{"a":', '"x"}', '"{\\"a\\": \\"x\\"}"'],
+            ['{"a":', '"x"}', ""],
+            id="all of them at the end, as a string",
+        ),
         # NousResearch/hermes-agent issue 35592 (Qianfan)
         pytest.param(
             ["{", '{"a":', '{"a":', '{"a": [', '{"a": [1]}', '{"a": [1]}'],
@@ -242,6 +248,9 @@ def test_arguments_that_a_piece_repeats_are_left_out(
         ["{}", '{"a":1}'],
         ['{"a":1}', '{"a":1}{"b":2}'],
         ['{"a": "{ ', '{"a": "{"}'],
+        ['{"a":1}', '"x"'],
+        ['{"a":1}', '"'],
+        ['{"a":1}', '"\ud800"'],
     ],
 )
 def test_a_piece_that_may_be_a_value_within_the_arguments_stays(pieces: list[str]) -> None:
