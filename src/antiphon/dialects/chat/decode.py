@@ -32,6 +32,7 @@ from antiphon.dialects.chat.chunks import (
     decode_chunk,
     decode_plain,
     decode_tolerant,
+    open_envelope,
 )
 from antiphon.dialects.chat.reasoning_state import DETAILS, SIGNATURES
 from antiphon.dialects.chat.thoughts import ThoughtSplitter
@@ -154,6 +155,8 @@ class ChatDecoder:
         return []
 
     def _chunk_deltas(self, chunk: Chunk, data: bytes) -> list[Delta]:
+        if chunk.data is not None:
+            chunk = open_envelope(chunk)
         deltas: list[Delta] = []
         if not self._started and (chunk.model or chunk.choices):
             self._started = True
@@ -269,6 +272,8 @@ def decode(body: bytes) -> list[Delta]:
 
 
 def _decode_whole(chunk: Chunk, body: bytes) -> list[Delta]:
+    if chunk.data is not None:
+        chunk = open_envelope(chunk)
     deltas: list[Delta] = [_start(chunk)]
     deltas += read_service_tier(chunk.service_tier)
     deltas += _chunk_usage(chunk)
