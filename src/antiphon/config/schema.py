@@ -18,7 +18,9 @@ Dollars: TypeAlias = Annotated[float, Meta(ge=0)]
 Secret: TypeAlias = Annotated[str, Meta(min_length=1)]
 Address: TypeAlias = Annotated[str, Meta(pattern=r"^([a-z]+://\S*)?$")]
 Origin: TypeAlias = Annotated[str, Meta(pattern=r"^(\*|[a-z][a-z0-9+.-]*://[^/\s]+)$")]
-TextLeak: TypeAlias = Literal["think", "think_open", "hermes", "qwen_xml", "kimi", "glm", "mistral"]
+TextLeak: TypeAlias = Literal[
+    "think", "think_open", "hermes", "qwen_xml", "kimi", "glm", "mistral", "dsml", "minimax"
+]
 HostedTool: TypeAlias = Literal["code_interpreter", "file_search", "image_generation", "mcp"]
 WebSearch: TypeAlias = Literal["native", "managed", "refuse", "ignore"]
 

@@ -26,6 +26,11 @@ _REPORTS = tuple(
         rf"\({_SENT} tokens\) exceeds the available context size \({_MOST} tokens\)",  # llama.cpp
         rf"contains {_SENT} tokens.*?with {_MOST} maximum context length",  # Mistral
         rf"\({_SENT} tokens\) is longer than .*? context length \({_MOST} tokens\)",  # Together
+        rf"token count of {_SENT} exceeds the limit of {_MOST}",  # Copilot
+        rf"is too long: {_SENT}, model maximum context length: {_MOST}",  # Fireworks, Ollama Cloud
+        rf"maximum context length of \S+ is {_MOST}\. .*? take {_SENT} tokens",  # SambaNova
+        rf"Requested tokens \({_SENT}\) exceed context window of {_MOST}",  # llama-cpp-python
+        rf"passed {_SENT} input tokens.*?context length is only {_MOST} tokens",  # vLLM
     )
 )
 

@@ -31,16 +31,20 @@ def _first_count(*values: Any) -> int:
     return 0
 
 
+def _first_details(*values: Any) -> Mapping[str, Any]:
+    return next((value for value in values if value and isinstance(value, dict)), _NO_DETAILS)
+
+
 def read_usage(usage: Mapping[str, Any]) -> Usage:
     """Usage, from every spelling of the token counts seen so far."""
     find = usage.get
-    prompt = count(find("prompt_tokens"))
-    completion = count(find("completion_tokens"))
+    prompt = _first_count(find("prompt_tokens"), find("input_tokens"))
+    completion = _first_count(find("completion_tokens"), find("output_tokens"))
     total = count(find("total_tokens"))
-    details = find("completion_tokens_details")
-    written = details if isinstance(details, dict) else _NO_DETAILS
-    details = find("prompt_tokens_details")
-    read = details if isinstance(details, dict) else _NO_DETAILS
+    written = _first_details(find("completion_tokens_details"), find("output_tokens_details"))
+    read = _first_details(
+        find("prompt_tokens_details"), find("input_tokens_details"), find("prompt_token_details")
+    )
     reasoning = _first_count(written.get("reasoning_tokens"), find("reasoning_tokens"))
     # Some servers count reasoning apart from the completion tokens; the total shows which.
     if reasoning and total == prompt + completion + reasoning:
@@ -50,6 +54,7 @@ def read_usage(usage: Mapping[str, Any]) -> Usage:
         read.get("cache_read_tokens"),
         find("prompt_cache_hit_tokens"),
         find("cached_tokens"),
+        find("num_cached_tokens"),
         find("cache_read_input_tokens"),
     )
     written_to_cache = _first_count(

@@ -23,6 +23,7 @@ _TEXT = Capabilities(
     max_tools=128,
     context_window=1_000_000,
     max_output_tokens=384_000,
+    guards=("dsml",),  # xorbitsai/xagent pull request 790 (2026-07)
 )
 _VISION = replace(_TEXT, inputs=frozenset({"text", "image"}))  # 2026-08-21
 

@@ -24,7 +24,13 @@ _M3 = Capabilities(
     context_window=512_000,  # guaranteed; the maximum is one million (2026-06)
     max_output_tokens=131_072,
 )
-_M2 = replace(_M3, efforts={}, inputs=frozenset({"text"}), context_window=204_800)  # always thinks
+_M2 = replace(  # always thinks
+    _M3,
+    efforts={},
+    inputs=frozenset({"text"}),
+    context_window=204_800,
+    guards=("minimax",),  # MiniMax-AI/MiniMax-M2.5 issue 10 (2026-03)
+)
 
 SPEC = Spec(
     name="minimax",

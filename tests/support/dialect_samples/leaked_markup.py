@@ -119,6 +119,35 @@ def _mistral_bare(name: str, arguments: Arguments) -> str:
     return f"[TOOL_CALLS]{name}{json.dumps(arguments)}"
 
 
+def _invoke(name: str, arguments: Arguments, token: str = "", gap: str = "\n") -> str:
+    """A call as MiniMax writes it, and, with a token before the names of its tags, DeepSeek."""
+    markup = "".join(
+        f'<{token}parameter name="{key}"'
+        + (f' string="{json.dumps(isinstance(value, str))}"' if token else "")
+        + f">{_printed(value)}</{token}parameter>{gap}"
+        for key, value in arguments.items()
+    )
+    return f'<{token}invoke name="{name}">{gap}{markup}</{token}invoke>'
+
+
+def _dsml_invoke(name: str, arguments: Arguments) -> str:
+    return _invoke(name, arguments, "｜DSML｜")
+
+
+def _dsml(name: str, arguments: Arguments) -> str:
+    call = _dsml_invoke(name, arguments)
+    return f"<｜DSML｜tool_calls>\n{call}\n</｜DSML｜tool_calls>"
+
+
+def _dsml_old(name: str, arguments: Arguments) -> str:
+    call = _invoke(name, arguments, "|DSML|", "")
+    return f"<|DSML|function_calls>{call}</|DSML|function_calls>"
+
+
+def _minimax(name: str, arguments: Arguments) -> str:
+    return f"<minimax:tool_call>\n{_invoke(name, arguments)}\n</minimax:tool_call>"
+
+
 Writer = Callable[[str, Arguments], str]
 
 JSON_FORMS: Sequence[tuple[str, Writer]] = (
@@ -136,5 +165,9 @@ TAG_FORMS: Sequence[tuple[str, Writer]] = (
     ("qwen_xml", _qwen_function),
     ("glm", _glm),
     ("glm", _glm_dense),
+    ("dsml", _dsml),
+    ("dsml", _dsml_invoke),
+    ("dsml", _dsml_old),
+    ("minimax", _minimax),
 )
-CALL_GUARDS = ("hermes", "qwen_xml", "kimi", "glm", "mistral")
+CALL_GUARDS = ("hermes", "qwen_xml", "kimi", "glm", "mistral", "dsml", "minimax")

@@ -41,6 +41,20 @@ READ = Overflow("9000", "8192")
             "The input (9000 tokens) is longer than the model's context length (8192 tokens).",
             READ,
         ),
+        ("prompt token count of 9000 exceeds the limit of 8192", READ),  # Copilot
+        ("The prompt is too long: 9000, model maximum context length: 8192", READ),  # Fireworks
+        (  # SambaNova: OpenHands/OpenHands pull request 9252
+            "The maximum context length of DeepSeek-V3-0324 is 8192. However, answering your"
+            " request will take 9000 tokens. Please reduce the length of the messages.",
+            READ,
+        ),
+        ("Requested tokens (9000) exceed context window of 8192", READ),  # llama-cpp-python
+        (  # vLLM
+            "You passed 9000 input tokens and requested 500 output tokens. However, the model's"
+            " context length is only 8192 tokens, resulting in a maximum input length of 7692"
+            " tokens.",
+            READ,
+        ),
         ("prompt too long; exceeded max context length by 1000 tokens", None),  # Ollama
         ("Input is too long for requested model.", None),  # Bedrock
     ],

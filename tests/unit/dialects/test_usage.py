@@ -70,6 +70,22 @@ def test_logprobs_have_every_member_that_clients_require(
         ({"prompt_tokens": 9, "cache_read_input_tokens": 4}, Usage(9, 0, 4)),
         ({"prompt_tokens": 9, "cache_creation_input_tokens": 4}, Usage(9, 0, 0, 4)),
         ({"prompt_tokens_details": {"cache_write_tokens": 4}}, Usage(0, 0, 0, 4)),
+        ({"prompt_tokens": 9, "num_cached_tokens": 4}, Usage(9, 0, 4)),  # vercel/ai issue 14382
+        ({"prompt_tokens": 9, "prompt_token_details": {"cached_tokens": 4}}, Usage(9, 0, 4)),
+        (  # mlx-vlm: earendil-works/pi issue 2326
+            {"input_tokens": 11, "output_tokens": 5, "total_tokens": 16},
+            Usage(11, 5, total_tokens=16),
+        ),
+        (
+            {
+                "input_tokens": 11,
+                "output_tokens": 5,
+                "input_tokens_details": {"cached_tokens": 4},
+                "output_tokens_details": {"reasoning_tokens": 3},
+                "prompt_tokens_details": {},
+            },
+            Usage(11, 5, 4, 0, 3),
+        ),
         (  # a gateway of Qwen: zed-industries/zed issue 38412
             {"prompt_tokens_details": {"cache_read_tokens": 2, "cache_creation_tokens": 4}},
             Usage(0, 0, 2, 4),

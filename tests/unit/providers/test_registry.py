@@ -169,6 +169,7 @@ def test_configured_capabilities_override_each_field() -> None:
         closed_objects=False,
         tool_output_images=True,
         formats_beside_tools=False,
+        guards=["think"],
     )
     provider = configured("deepseek", models={"mine": better})
     base = provider.capabilities("deepseek-v4-pro")
@@ -195,6 +196,7 @@ def test_configured_capabilities_override_each_field() -> None:
         closed_objects=False,
         tool_output_images=True,
         formats_beside_tools=False,
+        guards=("think",),
     )
     assert base == SPECS["deepseek"].capabilities
 

@@ -1,4 +1,5 @@
-"""Filter for reasoning that a server left in the text between tags: `<think>…</think>` and others.
+"""Filter for reasoning that a server left in the text between tags: `<think>…</think>` and others,
+such as `[THINK]…[/THINK]`.
 
 1. Only the beginning of the text counts: white space, then a tag. Later tags are text, because a
    model may write about them. Blocks that follow one another, with white space or nothing between
@@ -24,7 +25,8 @@ from antiphon.core.filters.text_scan import Piece, PieceKind, TextScanFilter
 _NAMES = ("think", "thinking", "reasoning")
 _PREFIX = r"[A-Za-z][\w.-]{0,31}"  # a namespace, as in `<mm:think>`
 _NAME = rf"(?:{_PREFIX}:)?(?:{'|'.join(_NAMES)})>"
-_OPENER = re.compile(rf"<({_NAME})", re.ASCII)
+_BRACKET_OPENER, _BRACKET_CLOSER = "[THINK]", "[/THINK]"
+_OPENER = re.compile(rf"<({_NAME})|{re.escape(_BRACKET_OPENER)}", re.ASCII)
 _NAME_BEGUN = re.compile(rf"{_PREFIX}(?::(?P<name>[a-z]*))?", re.ASCII)
 _SPACES = re.compile(r"\s+")
 
@@ -42,8 +44,8 @@ _Closer: TypeAlias = tuple[re.Pattern[str], Callable[[str], bool]]
 _ANY_CLOSER: _Closer = (re.compile(rf"</{_NAME}", re.ASCII), partial(_could_become, "</"))
 
 
-def _make_closer(name: str) -> _Closer:
-    tag = f"</{name}"
+def _make_closer(opener: re.Match[str]) -> _Closer:
+    tag = _BRACKET_CLOSER if opener[1] is None else f"</{opener[1]}"
     return re.compile(re.escape(tag)), tag.startswith
 
 
@@ -100,10 +102,11 @@ class ThinkTagFilter(TextScanFilter):
             return spaces.end()
         if opener := _OPENER.match(text, position):
             pieces += [(PieceKind.REASONING, self._take_margin()), (PieceKind.MARKUP, opener[0])]
-            self._closer = _make_closer(opener[1])
+            self._closer = _make_closer(opener)
             return opener.end()
-        if _could_become("<", text[position:]):
-            self._held = text[position:]
+        rest = text[position:]
+        if _could_become("<", rest) or _BRACKET_OPENER.startswith(rest):
+            self._held = rest
             return len(text)
         pieces += self._begin_without_tag()
         return position
@@ -127,7 +130,7 @@ class ThinkTagFilter(TextScanFilter):
             self._opened = False
             self._after_block = True
             return found.end()
-        last = text.rfind("<", position)
+        last = max(text.rfind("<", position), text.rfind("[", position))
         if last < 0 or not could_become(text[last:]):
             last = len(text)
         pieces.append((PieceKind.REASONING, text[position:last]))

@@ -71,6 +71,7 @@ class Chunk(Struct):
     search_results: Any = None
     web_search: Any = None
     service_tier: Any = None
+    data: Any = None
 
 
 class PlainFunction(Struct, gc=False):
@@ -139,6 +140,15 @@ def decode_tolerant(data: bytes) -> tuple[Chunk, bytes]:
     except msgspec.ValidationError:
         document, data = decode_repaired(_decode_document, data)
         return msgspec.convert(_soften(document), Chunk), data
+
+
+def open_envelope(chunk: Chunk) -> Chunk:
+    """The chunk or body in `{"success": true, "data": {…}}`, as Cline's API sends it; the same one
+    if it is none. Raises one of `UNREADABLE`."""
+    match chunk.data:
+        case {"choices": [*_]} if chunk.choices is None:
+            return msgspec.convert(_soften(chunk.data), Chunk)
+    return chunk
 
 
 def _soften(document: Any) -> Any:

@@ -32,8 +32,9 @@ from antiphon.dialects.chat.chunks import (
     decode_chunk,
     decode_plain,
     decode_tolerant,
+    open_envelope,
 )
-from antiphon.dialects.chat.reasoning_state import DETAILS, SIGNATURE
+from antiphon.dialects.chat.reasoning_state import DETAILS, SIGNATURES
 from antiphon.dialects.chat.thoughts import ThoughtSplitter
 from antiphon.dialects.chat.tool_calls import CallFragment, CallTracker
 from antiphon.dialects.content_blocks import url_citation
@@ -58,13 +59,13 @@ class ChatDecoder:
 
     __slots__ = (
         "_calls",
+        "_choice",
         "_expects_plain",
         "_finished",
         "_has_output",
         "_implied_finish",
         "_plain_failed",
         "_search_results",
-        "_sends_tool_calls",
         "_service_tier",
         "_started",
         "_thoughts",
@@ -74,8 +75,8 @@ class ChatDecoder:
     def __init__(self, *, implied_finish: str | None = None) -> None:
         """`implied_finish`: the finish reason of providers that send `[DONE]` without one."""
         self._implied_finish = implied_finish
+        self._choice = FirstChoice()
         self._calls: CallTracker | None = None
-        self._sends_tool_calls = False
         self._search_results: SearchResults | None = None
         self._thoughts: ThoughtSplitter | None = None
         self._started = False
@@ -94,6 +95,7 @@ class ChatDecoder:
         if data == b"[DONE]":
             return self._done()
         if self._expects_plain and (piece := self._plain_piece(data)) is not None:
+            self._choice.number = None
             return [piece]
         try:
             deltas = self._chunk_deltas(decode_chunk(data), data)
@@ -121,9 +123,9 @@ class ChatDecoder:
             return Text(text)
         if reasoning and not (text or calls):
             return Reasoning(reasoning)
-        if calls and len(calls) == 1 and self._sends_tool_calls and not (text or reasoning):
-            assert self._calls is not None
-            return self._calls.continue_call(calls[0].index, calls[0].function.arguments)
+        tracker = self._calls
+        if calls and len(calls) == 1 and tracker and tracker.is_list and not (text or reasoning):
+            return tracker.continue_call(calls[0].index, calls[0].function.arguments)
         return None
 
     def _note_piece(self, deltas: list[Delta]) -> None:
@@ -153,6 +155,8 @@ class ChatDecoder:
         return []
 
     def _chunk_deltas(self, chunk: Chunk, data: bytes) -> list[Delta]:
+        if chunk.data is not None:
+            chunk = open_envelope(chunk)
         deltas: list[Delta] = []
         if not self._started and (chunk.model or chunk.choices):
             self._started = True
@@ -165,7 +169,10 @@ class ChatDecoder:
             self._search_results = self._search_results or SearchResults()
             deltas += _cite_search_results(chunk, self._search_results)
         for choice in chunk.choices or ():
-            deltas += self._choice_deltas(choice)
+            if self._choice.is_other(choice.index, is_alone=len(chunk.choices or ()) == 1):
+                deltas.append(Extra("choice", choice.index, is_output=True))
+            else:
+                deltas += self._choice_deltas(choice)
         if chunk.choices is None or chunk.error or chunk.base_resp:
             deltas += _failure(data)
         return deltas + _groq_failure(chunk.x_groq) if chunk.x_groq else deltas
@@ -176,8 +183,6 @@ class ChatDecoder:
         return read_service_tier(tier)
 
     def _choice_deltas(self, choice: Choice) -> list[Delta]:
-        if _is_other(choice):
-            return [Extra("choice", choice.index, is_output=True)]
         message = choice.delta
         if message is None:  # a whole message in a stream counts only if no deltas came
             message = _EMPTY_MESSAGE if self._has_output else choice.message or _EMPTY_MESSAGE
@@ -211,10 +216,10 @@ class ChatDecoder:
 
     def _call_deltas(self, message: Message) -> Iterator[Delta]:
         self._calls = self._calls or CallTracker()
-        self._sends_tool_calls = self._sends_tool_calls or bool(message.tool_calls)
+        self._calls.is_list = self._calls.is_list or bool(message.tool_calls)
         # llama-cpp-python 0.3 sends each piece of a call in both forms:
         # {"function_call": {"arguments": "{"}, "tool_calls": [{"arguments": "{", …}]}
-        legacy = None if self._sends_tool_calls else message.function_call
+        legacy = None if self._calls.is_list else message.function_call
         for fragment, signature in _call_fragments(message, legacy):
             yield from signature
             yield self._calls.feed(fragment)
@@ -227,9 +232,28 @@ def _start(chunk: Chunk) -> Start:
     return Start(model or None, response_id or None)
 
 
-def _is_other(choice: Choice) -> bool:
-    """Whether it is another choice than the first. Only a number says so: `"index": "0"`."""
-    return type(choice.index) is int and choice.index > 0
+class FirstChoice:
+    """Recognizes the first choice of a stream by its index.
+
+    Some servers number the chunks instead, each of which has one choice: TGI 1 and Foundry Local
+    send {"index":1,…} {"index":2,…}. An index that is not higher than the one before shows that it
+    does not number them.
+    """
+
+    def __init__(self) -> None:
+        self._lowest: int | None = None
+        self.number: int | None = -1
+        """The latest index, as long as it may number the chunks."""
+
+    def is_other(self, index: Any, *, is_alone: bool) -> bool:
+        """Whether a choice is another than the first. `is_alone`: it has a chunk of its own."""
+        if type(index) is not int:  # only a number says so: `"index": "0"`
+            return False
+        if is_alone and (self._lowest is None or index < self._lowest):
+            self._lowest = index
+        is_next = is_alone and self.number is not None and index > self.number
+        self.number = index if is_next else None
+        return index > 0 and index != self._lowest and not is_next
 
 
 def _is_piece(delta: Delta) -> bool:
@@ -248,6 +272,8 @@ def decode(body: bytes) -> list[Delta]:
 
 
 def _decode_whole(chunk: Chunk, body: bytes) -> list[Delta]:
+    if chunk.data is not None:
+        chunk = open_envelope(chunk)
     deltas: list[Delta] = [_start(chunk)]
     deltas += read_service_tier(chunk.service_tier)
     deltas += _chunk_usage(chunk)
@@ -262,7 +288,7 @@ def _decode_whole(chunk: Chunk, body: bytes) -> list[Delta]:
 
 
 def _whole_choice_deltas(choice: Choice, calls: CallTracker) -> Iterator[Delta]:
-    if _is_other(choice):
+    if type(choice.index) is int and choice.index > 0:
         yield Extra("choice", choice.index, is_output=True)
         return
     message = choice.message or choice.delta or _EMPTY_MESSAGE
@@ -374,7 +400,7 @@ def _call_fragments(
             CallFragment(
                 index=call.index if isinstance(call.index, int) else None,
                 call_id=None if call.id == "null" else nonempty_string(call.id),  # Mistral
-                name=nonempty_string(function.name),
+                name=_function_name(function.name),
                 arguments=_arguments(function.input if custom else function.arguments),
                 kind="custom" if custom else "function",
                 first_in_chunk=number == 0,
@@ -382,7 +408,13 @@ def _call_fragments(
             _signature(call.extra_content, "tool"),
         )
     if legacy and (legacy.name or legacy.arguments):
-        yield CallFragment(0, None, nonempty_string(legacy.name), _arguments(legacy.arguments)), []
+        yield CallFragment(0, None, _function_name(legacy.name), _arguments(legacy.arguments)), []
+
+
+def _function_name(value: Any) -> str | None:
+    """A name, without the tokens that gpt-oss leaves behind it: `ls<|channel|>commentary`."""
+    name = nonempty_string(value)
+    return name and (name.partition("<|")[0] or name)
 
 
 def _arguments(value: Any) -> str:
@@ -393,10 +425,12 @@ def _arguments(value: Any) -> str:
 
 
 def _signature(extra: Any, attach: Any) -> list[Delta]:
-    match extra:
-        case {"google": {"thought_signature": str(value)}}:
-            return [ReasoningState(SIGNATURE, value, attach)]
-    return []
+    return [
+        ReasoningState(scheme, value, attach)
+        for member, scheme in (SIGNATURES.items() if isinstance(extra, dict) else ())
+        if isinstance(found := extra.get(member), dict)
+        and isinstance(value := found.get("thought_signature"), str)
+    ]
 
 
 def _annotations_and_extras(message: Message) -> list[Delta]:

@@ -15,6 +15,10 @@ from antiphon.dialects.reasoning import reasoning_states
 
 DETAILS = "openrouter.reasoning_details"
 SIGNATURE = "gemini.thought_signature"
+SIGNATURES: Mapping[str, str] = {"google": SIGNATURE, "vertex": "vertex.thought_signature"}
+"""The schemes of signatures, by the member of `extra_content` that has them: Vertex AI has its own,
+and gets them back there."""
+_MEMBERS = {scheme: member for member, scheme in SIGNATURES.items()}
 _CONCATENATED = ("text", "summary", "data")
 """Members that come in fragments; of the others, the latest value counts."""
 
@@ -61,27 +65,25 @@ def add_call_signatures(steps: Iterable[Step], calls: Iterable[Document]) -> lis
     """The calls of a turn, each with the signature that preceded it."""
     remaining = iter(calls)
     signed: list[Document] = []
-    signature: str | None = None
+    signature: Document = {}
     for step in steps:
         if isinstance(step, ReasoningStep):
             signature = _signature([step], "tool")
         elif isinstance(step, ToolCallStep):
             call = next(remaining)
-            signed.append(call if signature is None else {**call, **_extra_content(signature)})
-            signature = None
+            signed.append({**call, **signature} if signature else call)
+            signature = {}
     return signed
 
 
 def text_signature(steps: Iterable[Step]) -> Document:
     """The member of a message that carries the signature of its text; empty without one."""
-    signature = _signature(steps, "text")
-    return {} if signature is None else _extra_content(signature)
+    return _signature(steps, "text")
 
 
-def _extra_content(signature: str) -> Document:
-    return {"extra_content": {"google": {"thought_signature": signature}}}
-
-
-def _signature(steps: Iterable[Step], attach: str) -> str | None:
-    found = [state.value for state in reasoning_states(steps, SIGNATURE) if state.attach == attach]
-    return found[-1] if found and isinstance(found[-1], str) else None
+def _signature(steps: Iterable[Step], attach: str) -> Document:
+    states = [state for state in reasoning_states(steps, *_MEMBERS) if state.attach == attach]
+    if not states or not isinstance(states[-1].value, str):
+        return {}
+    member = _MEMBERS[states[-1].scheme]
+    return {"extra_content": {member: {"thought_signature": states[-1].value}}}

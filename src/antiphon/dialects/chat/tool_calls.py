@@ -6,12 +6,16 @@ repeat ids and names, or give two calls the same id. `CallTracker` has a method 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import chain
 
+import msgspec
 from msgspec import Struct
 
 from antiphon.core.deltas import CallKind, ToolCall
 from antiphon.core.stream.json_field import JSONProgress
+
+_SPACES = (" ", "\t", "\n", "\r")  # the white space of JSON
 
 
 class CallFragment(Struct, frozen=True):
@@ -26,12 +30,23 @@ class CallFragment(Struct, frozen=True):
 
 
 class _TrackedCall:
-    __slots__ = ("_arguments", "_pieces", "_scanned", "call_id", "position")
+    __slots__ = (
+        "_arguments",
+        "_pieces",
+        "_repeats",
+        "_scanned",
+        "call_id",
+        "other_ids",
+        "position",
+    )
 
     def __init__(self, position: int) -> None:
         self.position = position
         self.call_id: str | None = None
+        self.other_ids: set[str] = set()
+        """Ids of later fragments, where a server makes new ones."""
         self._pieces: list[str] = []
+        self._repeats = False  # whether a piece has begun with all the pieces before it
         self._scanned = 0  # how many pieces `arguments` has seen
         self._arguments = JSONProgress()
 
@@ -45,24 +60,45 @@ class _TrackedCall:
     def add(self, fragment: CallFragment) -> str:
         """Take a fragment; return the new part of its arguments."""
         self.call_id = self.call_id or fragment.call_id
+        if fragment.call_id and fragment.call_id != self.call_id:
+            self.other_ids.add(fragment.call_id)
         if fragment.kind == "function":
             return self.write(fragment.arguments)
         self._pieces.append(fragment.arguments)
         return fragment.arguments
 
     def write(self, piece: str) -> str:
-        """Take a piece of the arguments of a function; return it, unless it is all of them again,
-        as some hosts of GLM and MiMo send them."""
-        if piece.startswith("{") and self.arguments.complete and piece == "".join(self._pieces):
-            return ""
+        """Take a piece of the arguments of a function; return what is new in it.
+
+        Some servers send all of them again at the end, in a spelling of their own, or again with
+        every piece. vLLM: {"city":"Ro and then {"city": "Rome"}.
+        """
+        if piece.startswith("{") and self._pieces:
+            piece = self._leave_out_repetition(piece)
+        elif piece.startswith('"') and self.arguments.complete:
+            # LiteLLM, at the end: "{\"city\": \"Rome\"}"
+            piece = self._leave_out_repetition(_decode_string(piece)) and piece
         self._pieces.append(piece)
         return piece
 
+    def _leave_out_repetition(self, piece: str) -> str:
+        written = chain.from_iterable(self._pieces)
+        rest = _find_rest(written, piece, may_nest=not self._repeats)
+        if rest is None:
+            return piece
+        is_more = bool(rest.strip())
+        if self.arguments.complete:
+            return piece if is_more else ""
+        if is_more:
+            self._repeats = True
+        return rest if self._repeats else piece
+
     def is_followed_by_new_call(self, fragment: CallFragment) -> bool:
         """Whether a fragment with the same index, and not with this call's id, is another call."""
-        # A second id: {"index":0,"id":"a",…} {"index":0,"id":"b",…}
+        # A second id: {"index":0,"id":"a",…} {"index":0,"id":"b",…}. Without a name, and while the
+        # arguments are open, it is a new id of the same call.
         if fragment.call_id and self.call_id:
-            return True
+            return bool(fragment.name) or self.arguments.complete
         # No ids, but a name and arguments after complete arguments:
         # {"index":0,"function":{"name":"f","arguments":"{}"}} and the same again
         return bool(fragment.name and fragment.arguments) and self.arguments.complete
@@ -75,6 +111,8 @@ class CallTracker:
         self._calls: list[_TrackedCall] = []
         self._by_index: dict[int, list[_TrackedCall]] = {}
         self._latest: _TrackedCall | None = None
+        self.is_list = False
+        """Whether calls have come in a list: `tool_calls`, not `function_call`."""
 
     @property
     def count(self) -> int:
@@ -84,7 +122,8 @@ class CallTracker:
     def feed(self, fragment: CallFragment) -> ToolCall:
         call = self._latest = self._find(fragment) or self._start(fragment)
         written = call.add(fragment)
-        return ToolCall(call.position, fragment.call_id, fragment.name, written, fragment.kind)
+        call_id = fragment.call_id and call.call_id  # always the first one
+        return ToolCall(call.position, call_id, fragment.name, written, fragment.kind)
 
     def continue_call(self, index: int, arguments: str) -> ToolCall | None:
         """`feed` of a fragment without an id and a name; None if no call has this index."""
@@ -140,4 +179,40 @@ class CallTracker:
 def _find_by_id(calls: Sequence[_TrackedCall], fragment: CallFragment) -> _TrackedCall | None:
     if not fragment.call_id:
         return None
-    return next((call for call in calls if call.call_id == fragment.call_id), None)
+    return next(
+        (
+            call
+            for call in calls
+            if call.call_id == fragment.call_id or fragment.call_id in call.other_ids
+        ),
+        None,
+    )
+
+
+def _decode_string(text: str) -> str:
+    try:
+        return msgspec.json.decode(text, type=str)
+    except (msgspec.DecodeError, UnicodeError):
+        return text
+
+
+def _find_rest(written: Iterable[str], piece: str, *, may_nest: bool) -> str | None:
+    """What follows in a piece that begins with all that was written, however spaced; None if it
+    does not. `may_nest`: nor if it may be a value of its own, `{"a":` `{"a":1}`; elsewhere JSON
+    has no such piece."""
+    position = 0
+    quoted = escaped = False
+    last = ""
+    for character in written:
+        if not quoted and character in _SPACES:
+            continue
+        while not quoted and piece.startswith(_SPACES, position):
+            position += 1
+        if piece[position : position + 1] != character:
+            return None
+        position += 1
+        last = character
+        quoted ^= character == '"' and not escaped
+        escaped = quoted and character == "\\" and not escaped
+    is_value = not quoted and last in (":", ",", "[")
+    return None if not last or (may_nest and is_value) else piece[position:]

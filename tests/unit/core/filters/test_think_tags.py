@@ -19,6 +19,12 @@ def feed_all(*deltas: Delta, opened: bool = False) -> list[Delta]:
         ("<thinking>a</thinking>b", "a", "b"),
         ("<reasoning>a</reasoning>b", "a", "b"),
         ("<mm:think>a</mm:think>b", "a", "b"),
+        # Magistral: RooCodeInc/Roo-Code issue 8522, ggml-org/llama.cpp issue 16158
+        ("[THINK]a[1] </THINK>[/THIN[/THINK]b", "a[1] </THINK>[/THIN", "b"),
+        ("[THINK]a</think>", "a</think>", ""),
+        ("[THI", "", "[THI"),
+        ("[THOUGHT]a", "", "[THOUGHT]a"),
+        ("[1, 2] [THINK]", "", "[1, 2] [THINK]"),
         ("\n <think>\na\n</think>\n\nb", "\n \na\n\n\n", "b"),
         ("<think>a</think>\n\n    b\n", "a\n\n", "    b\n"),
         ("<think>a</think> b", "a", " b"),

@@ -68,3 +68,21 @@ def test_a_broken_chunk_may_have_such_members_too() -> None:
 def test_what_is_no_chunk_cannot_be_read(data: bytes) -> None:
     with pytest.raises(UNREADABLE):
         decode_tolerant(data)
+
+
+def test_a_body_in_an_envelope_is_decoded() -> None:
+    """cline/cline issues 12647 and 13348; in each chunk, too: router-for-me/CLIProxyAPI 4512."""
+    body = {"model": "m", "choices": [{"message": {"content": "a"}, "finish_reason": "stop"}]}
+    whole = decode(json.dumps({"data": body, "success": True}).encode())
+    assert whole == decode(json.dumps(body).encode())
+    chunk = json.dumps({"data": body, "success": True}).encode()
+    assert ChatDecoder().feed(Frame(chunk)) == whole
+
+
+@table("data", [None, "x", {}, {"choices": None}, {"choices": ["x"]}])
+def test_what_is_no_envelope_is_as_without_it(data: object) -> None:
+    inner = {"choices": [{"delta": {"content": "a"}}], "data": data}
+    assert ChatDecoder().feed(Frame(json.dumps(inner).encode())) == [Start(), Text("a")]
+    outer = json.dumps({"data": data, "success": True}).encode()
+    assert not any(isinstance(delta, Text) for delta in decode(outer))
+    assert not any(isinstance(delta, Text) for delta in ChatDecoder().feed(Frame(outer)))

@@ -20,7 +20,7 @@ from antiphon.core.deltas import (
     ToolCall,
     Usage,
 )
-from antiphon.dialects.chat.decode import ChatDecoder, decode
+from antiphon.dialects.chat.decode import ChatDecoder, FirstChoice, decode
 from antiphon.framing.sse import Frame
 from tests.support.tables import table
 
@@ -202,9 +202,37 @@ def test_tool_calls_are_decoded_in_every_form(
     assert says(tool_calls=calls) == expected
 
 
+@table(
+    ("name", "expected"),
+    [
+        ("ls<|channel|>commentary", "ls"),
+        ("ls<|constrain|>json", "ls"),
+        ("<|constrain|>json", "<|constrain|>json"),
+        ("ls", "ls"),
+    ],
+)
+def test_a_name_ends_before_the_tokens_that_gpt_oss_leaves_behind_it(
+    name: str, expected: str
+) -> None:
+    """vllm-project/vllm issue 32587, ollama/ollama issue 12132."""
+    function = {"name": name, "arguments": "{}"}
+    assert says(tool_calls=[{"function": function}]) == [ToolCall(0, None, expected, "{}")]
+    assert says(function_call=function) == [ToolCall(0, None, expected, "{}")]
+
+
 def test_the_legacy_function_call_is_a_call() -> None:
     assert says(function_call={"name": "f", "arguments": "{}"}) == [ToolCall(0, None, "f", "{}")]
     assert says(function_call={"name": "", "arguments": ""}) == []
+
+
+def test_a_signature_of_vertex_is_kept_apart() -> None:
+    for odd in ("x", {"vertex": "x"}, {"vertex": {"thought_signature": None}}):
+        assert says(tool_calls=[call("{}", extra_content=odd)]) == [ToolCall(0, None, "f", "{}")]
+    extra = {"vertex": {"thought_signature": "sig"}}
+    assert says(tool_calls=[call("{}", extra_content=extra)]) == [
+        ReasoningState("vertex.thought_signature", "sig", "tool"),
+        ToolCall(0, None, "f", "{}"),
+    ]
 
 
 def test_a_signature_of_text_is_attached_to_the_text() -> None:
@@ -233,6 +261,54 @@ def test_a_chunk_without_model_and_choices_is_not_a_start() -> None:
 def test_only_the_first_choice_is_decoded() -> None:
     chunk = {"choices": [{"index": 1, "delta": {"content": "b"}}, {"delta": {"content": "a"}}]}
     assert feed(chunk) == [Extra("choice", 1, is_output=True), Text("a")]
+
+
+@table(
+    ("chunks", "others"),
+    [
+        pytest.param([[0], [0], [1], [0]], [1], id="as documented"),
+        pytest.param([[0], [1], [0], [1], [2], [0]], [1, 2], id="each has begun in turn"),
+        pytest.param([[0], [0, 1], [1], [2]], [1, 1, 2], id="two in one chunk"),
+        pytest.param([[1, 0]], [1], id="the first comes last"),
+        pytest.param([[1], [1], [0], [1]], [1], id="another one begins"),
+        # huggingface/text-generation-inference pull request 1648
+        pytest.param([[1], [2], [3], [4]], [], id="the number of the chunk"),
+        # microsoft/foundry-local issue 144: numbers of chunks
+        pytest.param([[0], [7], [197], [198]], [], id="the number of the token"),
+        pytest.param([[1], [1], [1]], [], id="always 1"),
+        pytest.param([["0"], [None], ["1"]], [], id="no number"),
+    ],
+)
+def test_only_a_choice_that_is_not_the_first_is_another(
+    chunks: list[list[object]], others: list[object]
+) -> None:
+    choice = FirstChoice()
+    found = [
+        index
+        for chunk in chunks
+        for index in chunk
+        if choice.is_other(index, is_alone=len(chunk) == 1)
+    ]
+    # The first chunk of another choice passes where its index may number the chunks.
+    assert found == others
+
+
+def test_a_choice_that_begins_after_pieces_of_the_first_is_not_decoded() -> None:
+    chunks = [
+        {"choices": [{"index": index, "delta": {"content": text}}]}
+        for index, text in ((0, "a"), (0, "b"), (0, "c"), (1, "d"), (2, "e"))
+    ]
+    assert [type(delta) for delta in feed(*chunks)] == [Text, Text, Text, Extra, Extra]
+
+
+def test_the_index_of_a_choice_may_be_the_number_of_its_chunk() -> None:
+    """huggingface/text-generation-inference pull request 1648, microsoft/foundry-local issue 144:
+    nothing behind the first token was sent."""
+    chunks = [
+        {"choices": [{"index": index, "delta": {"content": text}, "finish_reason": reason}]}
+        for index, text, reason in ((0, "I", None), (1, "'", None), (2, "m", "stop"))
+    ]
+    assert feed(*chunks) == [Text("I"), Text("'"), Text("m"), Finish("stop")]
 
 
 def test_a_whole_message_in_a_stream_counts_only_without_deltas() -> None:

@@ -138,6 +138,15 @@ def test_a_signature_is_added_to_the_call_that_follows_it() -> None:
     ]
 
 
+def test_a_signature_of_vertex_goes_back_where_it_was() -> None:
+    """earendil-works/pi issue 6733: Vertex AI has a member of its own, in its Chat endpoint."""
+    state = ReasoningState("vertex.thought_signature", "s", "tool")
+    steps: list[Step] = [ReasoningStep(states=(state,)), A]
+    assert add_call_signatures(steps, [{"id": "a"}]) == [
+        {"id": "a", "extra_content": {"vertex": {"thought_signature": "s"}}}
+    ]
+
+
 def test_a_signature_of_the_text_is_added_to_the_message() -> None:
     steps: list[Step] = [signature("s", "text"), MessageStep("assistant", (TextPart("hi"),))]
     assert text_signature(steps) == extra("s")

@@ -138,12 +138,34 @@ def positions(*fragments: CallFragment) -> list[int]:
             id="an index only at first",
         ),
         pytest.param([CallFragment(arguments="{}")], [0], id="nothing but arguments"),
+        pytest.param(
+            [
+                CallFragment(0, "a", "f"),
+                CallFragment(0, "b", None, "{"),
+                CallFragment(0, "b", None, "}"),
+                CallFragment(0, "b", None, ""),
+                CallFragment(0, "c", None),
+                CallFragment(0, None, "g", "{}"),
+            ],
+            [0, 0, 0, 0, 1, 1],
+            id="another id after the first fragment",
+        ),
     ],
 )
 def test_a_fragment_is_assigned_to_its_call(
     fragments: list[CallFragment], expected: list[int]
 ) -> None:
     assert positions(*fragments) == expected
+
+
+def test_a_call_keeps_its_first_id() -> None:
+    """poolsideai/pool issue 9, cubist38/mlx-openai-server pull request 216: later fragments of a
+    call have another id than the first, or each its own."""
+    tracker = CallTracker()
+    fragments = [CallFragment(0, "a", "f"), CallFragment(0, "b", None, "{")]
+    fragments += [CallFragment(0, "c", None, "}"), CallFragment(0, "b", None, "")]
+    assert [tracker.feed(each).call_id for each in fragments] == ["a"] * 4
+    assert tracker.count == 1
 
 
 def test_a_fragment_becomes_a_delta_with_all_its_members() -> None:
@@ -172,3 +194,64 @@ def test_only_complete_arguments_of_the_same_call_are_taken_for_a_repetition() -
     assert tracker.feed(CallFragment(2, "c", "f", "{}")).arguments == "{}"
     word = CallFragment(3, "d", "f", "[]", "custom")
     assert [tracker.feed(piece).arguments for piece in (word, word)] == ["[]", "[]"]
+
+
+def written(*pieces: str) -> list[str]:
+    tracker = CallTracker()
+    head, *rest = pieces
+    begun = tracker.feed(CallFragment(0, "a", "f", head)).arguments
+    return [begun, *(tracker.feed(CallFragment(0, arguments=each)).arguments for each in rest)]
+
+
+@table(
+    ("pieces", "expected"),
+    [
+        # vllm-project/vllm issue 42167 (GLM-5.1), pull request 36866
+        pytest.param(
+            ["", '{"a":', '"\\"Ro', '{"a": "\\"Rome", "b": [1]}'],
+            ["", '{"a":', '"\\"Ro', 'me", "b": [1]}'],
+            id="all of them instead of the last piece, spaced differently",
+        ),
+        pytest.param(
+            ['{"a":"Rome"}', '{\n "a": "Rome"\n}\n', " "],
+            ['{"a":"Rome"}', "", " "],
+            id="all of them at the end, spaced differently",
+        ),
+        # vllm-project/vllm issue 51697 (xLAM)
+        pytest.param(["{", '{"a": 1}'], ["{", '"a": 1}'], id="all of them behind the bracket"),
+        # BerriAI/litellm issue 20480
+        pytest.param(
+            ['{"a":', '"x"}', '"{\\"a\\": \\"x\\"}"'],
+            ['{"a":', '"x"}', ""],
+            id="all of them at the end, as a string",
+        ),
+        # NousResearch/hermes-agent issue 35592 (Qianfan)
+        pytest.param(
+            ["{", '{"a":', '{"a":', '{"a": [', '{"a": [1]}', '{"a": [1]}'],
+            ["{", '"a":', "", " [", "1]}", ""],
+            id="again with every piece",
+        ),
+    ],
+)
+def test_arguments_that_a_piece_repeats_are_left_out(
+    pieces: list[str], expected: list[str]
+) -> None:
+    assert written(*pieces) == expected
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        ['{"a":', '{"a":1}', "}"],
+        ['{"a":[', '{"a":1},', '{"a":1}', "]}"],
+        ["", '{"a":', '{"a":1}', "}"],
+        ["{}", '{"a":1}'],
+        ['{"a":1}', '{"a":1}{"b":2}'],
+        ['{"a": "{ ', '{"a": "{"}'],
+        ['{"a":1}', '"x"'],
+        ['{"a":1}', '"'],
+        ['{"a":1}', '"\ud800"'],
+    ],
+)
+def test_a_piece_that_may_be_a_value_within_the_arguments_stays(pieces: list[str]) -> None:
+    assert written(*pieces) == pieces

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, TypeAlias
 
 import msgspec
@@ -28,6 +29,7 @@ class WrittenToolCall(Struct, frozen=True):
 CallFormat: TypeAlias = Callable[[MarkupScanner], Scan[list[WrittenToolCall]]]
 
 _NAME = re.compile(r"[\w.:/-]{1,128}", re.ASCII)
+_IS_TEXT, _IS_JSON = 'string="true">', 'string="false">'
 _KIMI_ID = re.compile(r"(?:functions\.)?(?P<name>.+):[0-9]+")
 
 
@@ -75,12 +77,17 @@ def mistral(scanner: MarkupScanner) -> Scan[list[WrittenToolCall]]:
 
 
 def kimi_section(scanner: MarkupScanner) -> Scan[list[WrittenToolCall]]:
-    """`<|tool_calls_section_begin|>`, calls, `<|tool_calls_section_end|>`"""
+    """`<|tool_calls_section_begin|>`, calls, `<|tool_calls_section_end|>`
+
+    The model also writes `tool_call` instead of `tool_calls`.
+    """
     calls: list[WrittenToolCall] = []
     mark = yield from scanner.expect("<|tool_call_begin|>")
     while mark == "<|tool_call_begin|>":
         calls += yield from kimi(scanner)
-        mark = yield from scanner.expect("<|tool_call_begin|>", "<|tool_calls_section_end|>")
+        mark = yield from scanner.expect(
+            "<|tool_call_begin|>", "<|tool_calls_section_end|>", "<|tool_call_section_end|>"
+        )
     return calls
 
 
@@ -161,6 +168,38 @@ def glm(scanner: MarkupScanner) -> Scan[list[WrittenToolCall]]:
     return [WrittenToolCall(name, _join_arguments(arguments))]
 
 
+def invokes(scanner: MarkupScanner, token: str, closer: str) -> Scan[list[WrittenToolCall]]:
+    """Calls in `invoke` tags, up to the tag that closes the block."""
+    opener = f'<{token}invoke name="'
+    calls: list[WrittenToolCall] = []
+    mark = yield from scanner.expect(opener)
+    while mark == opener:
+        calls += yield from invoke(scanner, token)
+        mark = yield from scanner.expect(opener, closer)
+    return calls
+
+
+def invoke(scanner: MarkupScanner, token: str) -> Scan[list[WrittenToolCall]]:
+    """`<invoke name="NAME"><parameter name="KEY">VALUE</parameter>…</invoke>`
+
+    DeepSeek puts a token before the name of each tag, and `string="true"` or `string="false"`
+    behind a key: whether the value is text or JSON.
+    """
+    name = yield from scanner.until('"')
+    if not _NAME.fullmatch(name):
+        raise FormatMismatch
+    yield from scanner.expect(">")
+    opener, end, closer = f'<{token}parameter name="', f"</{token}parameter>", f"</{token}invoke>"
+    arguments: dict[str, str] = {}
+    mark = yield from scanner.expect(opener, closer)
+    while mark == opener:
+        key = yield from scanner.until('"')
+        kind = yield from scanner.expect(_IS_TEXT, _IS_JSON, ">")
+        value, mark = yield from _tagged_value(scanner, end, opener, closer)
+        _add_argument(arguments, key, value, is_text=kind == _IS_TEXT)
+    return [WrittenToolCall(name, _join_arguments(arguments))]
+
+
 def _tagged_value(scanner: MarkupScanner, end: str, *followers: str) -> Scan[tuple[str, str]]:
     """Return the text up to an end tag that one of the followers follows, and which one it is."""
     passed: list[str] = []
@@ -173,10 +212,12 @@ def _tagged_value(scanner: MarkupScanner, end: str, *followers: str) -> Scan[tup
         passed += [end, gap]
 
 
-def _add_argument(arguments: dict[str, str], key: str, value: str) -> None:
+def _add_argument(
+    arguments: dict[str, str], key: str, value: str, *, is_text: bool = False
+) -> None:
     if not key or key in arguments:
         raise FormatMismatch
-    arguments[key] = _to_json(value)
+    arguments[key] = _encode(value) if is_text else _to_json(value)
 
 
 # Chat templates print booleans and null as Python does.
@@ -202,11 +243,31 @@ def _encode(text: str) -> str:
     return msgspec.json.encode(text).decode()
 
 
+def _dsml(*tokens: str) -> Mapping[str, CallFormat]:
+    """The marks of DeepSeek: a block, of version 4 or of 3.2, or a call whose block did not open.
+    Some servers or prompts turn the bars of its token into others."""
+    formats: dict[str, CallFormat] = {}
+    for token in tokens:
+        formats[f'<{token}invoke name="'] = partial(invoke, token=token)
+        for block in ("tool_calls", "function_calls"):
+            closer = f"</{token}{block}>"
+            formats[f"<{token}{block}>"] = partial(invokes, token=token, closer=closer)
+    return formats
+
+
 CALL_FORMATS: Mapping[str, Mapping[str, CallFormat]] = {
     "hermes": {"<tool_call>": hermes},
     "qwen_xml": {"<tool_call>": qwen_xml, "<function=": qwen_function},
-    "kimi": {"<|tool_calls_section_begin|>": kimi_section, "<|tool_call_begin|>": kimi},
+    "kimi": {
+        "<|tool_calls_section_begin|>": kimi_section,
+        "<|tool_call_section_begin|>": kimi_section,
+        "<|tool_call_begin|>": kimi,
+    },
     "glm": {"<tool_call>": glm},
     "mistral": {"[TOOL_CALLS]": mistral},
+    "dsml": _dsml("｜DSML｜", "|DSML|", "｜｜DSML｜｜", "||DSML||"),
+    "minimax": {
+        "<minimax:tool_call>": partial(invokes, token="", closer="</minimax:tool_call>"),
+    },
 }
 """By the names that the `guards` of a model use: the marks that open a block, and their readers."""

@@ -12,6 +12,9 @@ def test_several_calls_may_share_a_block() -> None:
     both = one.format("functions.f", 0) + "\n" + one.format("g.h", 12)
     section = f"<|tool_calls_section_begin|>\n{both}\n<|tool_calls_section_end|>"
     assert calls_of(read(["kimi"], [section])) == [("f", {}), ("g.h", {})]
+    # ggml-org/llama.cpp pull request 17376, thinking-machines-lab/tinker-cookbook 248
+    singular = read(["kimi"], [section.replace("tool_calls_section", "tool_call_section")])
+    assert (calls_of(singular), text_of(singular)) == ([("f", {}), ("g.h", {})], "")
     array = '[TOOL_CALLS] [{"name": "f"}, {"name": "g", "arguments": "{}", "id": "x"}]'
     assert calls_of(read(["mistral"], [array])) == [("f", {}), ("g", {})]
 
@@ -43,6 +46,22 @@ def test_a_value_may_hold_its_own_end_tag() -> None:
     text = f"<function=f>\n<parameter=k>\n{value}\n</parameter>\n</function>"
     for fragments in ([text], list(text)):
         assert calls_of(read(["qwen_xml"], fragments)) == [("f", {"k": value})]
+
+
+def test_a_parameter_of_deepseek_says_whether_it_is_text() -> None:
+    """vllm-project/vllm issue 40801, cline/cline issue 13348: DeepSeek V4 at many hosts."""
+    text = (
+        '<｜DSML｜tool_calls>\n<｜DSML｜invoke name="f">\n'
+        '<｜DSML｜parameter name="a" string="true">3</｜DSML｜parameter>\n'
+        '<｜DSML｜parameter name="b" string="false">{"c": [1]}</｜DSML｜parameter>\n'
+        '<｜DSML｜parameter name="d">3</｜DSML｜parameter>\n'
+        '</｜DSML｜invoke>\n<｜DSML｜invoke name="g">\n</｜DSML｜invoke>\n</｜DSML｜tool_calls>'
+    )
+    expected = [("f", {"a": "3", "b": {"c": [1]}, "d": 3}), ("g", {})]
+    for written in (text, text.replace("｜", "｜｜"), text.replace("｜", "|")):
+        for fragments in ([written], list(written)):
+            deltas = read(["dsml"], fragments)
+            assert (calls_of(deltas), text_of(deltas)) == (expected, "")
 
 
 def test_arguments_are_sent_as_they_were_written() -> None:
@@ -90,6 +109,14 @@ NO_CALLS = [
     "[TOOL_CALLS][TOOL_CALLS]",
     "[TOOL_CALLS]f[ARGS]x",
     "[TOOL_CALLS]f[ARGS]{x}",
+    "<｜DSML｜tool_calls></｜DSML｜tool_calls>",
+    "Models write `<｜DSML｜tool_calls>` and `<｜DSML｜invoke name=...>` tags",
+    '<｜DSML｜invoke name="f">x</｜DSML｜invoke>',
+    '<｜DSML｜invoke name="a tool"></｜DSML｜invoke>',
+    '<|DSML|invoke name="f"></｜DSML｜invoke>',
+    '<｜DSML｜invoke name="f"><｜DSML｜parameter name="k" string="no">v</｜DSML｜parameter>',
+    '<minimax:tool_call><invoke name="f"></invoke>',
+    '<invoke name="f"></invoke>',
 ]
 
 
