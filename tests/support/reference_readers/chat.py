@@ -56,6 +56,7 @@ class RecordedResponse:
         # Some count thinking beside the completion, and say so by their total.
         output_tokens = total - input_tokens if reasoning else output_tokens
         cached = (used.get("prompt_tokens_details") or {}).get("cached_tokens") or 0
+        cached = cached or used.get("num_cached_tokens") or 0  # Mistral
         return count_tokens(
             input_tokens,
             output_tokens,

@@ -95,7 +95,8 @@ class ChatDecoder:
         if data == b"[DONE]":
             return self._done()
         if self._expects_plain and (piece := self._plain_piece(data)) is not None:
-            self._choice.number = None
+            if self._choice.may_number_chunks:
+                self._choice.stop_numbering()
             return [piece]
         try:
             deltas = self._chunk_deltas(decode_chunk(data), data)
@@ -242,8 +243,13 @@ class FirstChoice:
 
     def __init__(self) -> None:
         self._lowest: int | None = None
-        self.number: int | None = -1
-        """The latest index, as long as it may number the chunks."""
+        self._number = -1
+        """The latest index."""
+        self.may_number_chunks = True
+
+    def stop_numbering(self) -> None:
+        """Note a chunk whose choice is the first one: its index numbers no chunks."""
+        self.may_number_chunks = False
 
     def is_other(self, index: Any, *, is_alone: bool) -> bool:
         """Whether a choice is another than the first. `is_alone`: it has a chunk of its own."""
@@ -251,8 +257,9 @@ class FirstChoice:
             return False
         if is_alone and (self._lowest is None or index < self._lowest):
             self._lowest = index
-        is_next = is_alone and self.number is not None and index > self.number
-        self.number = index if is_next else None
+        is_next = is_alone and self.may_number_chunks and index > self._number
+        self.may_number_chunks = is_next
+        self._number = index
         return index > 0 and index != self._lowest and not is_next
 
 

@@ -73,9 +73,10 @@ class _TrackedCall:
         Some servers send all of them again at the end, in a spelling of their own, or again with
         every piece. vLLM: {"city":"Ro and then {"city": "Rome"}.
         """
-        if piece.startswith("{") and self._pieces:
+        begins = piece[:1]
+        if begins == "{" and self._pieces:
             piece = self._leave_out_repetition(piece)
-        elif piece.startswith('"') and self.arguments.complete:
+        elif begins == '"' and self.arguments.complete:
             # LiteLLM, at the end: "{\"city\": \"Rome\"}"
             piece = self._leave_out_repetition(_decode_string(piece)) and piece
         self._pieces.append(piece)
