@@ -197,8 +197,7 @@ def find_kinds(
 class Phrase(Struct, frozen=True):
     """Wording in an error text that refines one of the `refines` kinds to `kind`.
 
-    An `ambiguous` phrase is ignored when the provider also names a retry delay. One with the
-    numbers `most` and `sent` counts only when more was sent.
+    An `ambiguous` phrase is ignored when the provider also names a retry delay.
     """
 
     kind: FaultKind
@@ -209,11 +208,7 @@ class Phrase(Struct, frozen=True):
     def matches(self, kind: FaultKind, text: str, *, has_delay: bool) -> bool:
         if kind not in self.refines or (self.ambiguous and has_delay):
             return False
-        found = self.pattern.search(text)
-        if found is None:
-            return False
-        numbers = found.groupdict()
-        return int(numbers.get("sent") or 1) > int(numbers.get("most") or 0)
+        return self.pattern.search(text) is not None
 
 
 _BAD = frozenset({FaultKind.INVALID_REQUEST, FaultKind.API_ERROR, FaultKind.UNKNOWN})
@@ -227,7 +222,7 @@ def _make_phrase(
     return Phrase(kind, refines, re.compile("|".join(alternatives), re.I | re.M), ambiguous)
 
 
-# Each row was written for an error body that some vendor sends. No row is a number alone.
+# Each row was written for an error body that some vendor sends. No row looks for a number.
 PHRASES = (
     _make_phrase(
         FaultKind.CONTENT_BLOCKED,
@@ -289,9 +284,6 @@ PHRASES = (
         FaultKind.CONTEXT_LENGTH,
         frozenset({FaultKind.RATE_LIMIT}),
         r"required for long context requests",  # Anthropic, of a plan without paid usage
-        # OpenAI says so of every request that does not fit at the moment; Groq has 413 for it.
-        r"^request too large for\b[^\n]{0,200}: limit (?P<most>[0-9]{1,12}),"
-        r" requested (?P<sent>[0-9]{1,12})",
     ),
     _make_phrase(
         FaultKind.BILLING,

@@ -208,11 +208,6 @@ def test_a_code_refines_what_the_status_leaves_open(status: int, code: str, kind
         (400, "The model has crashed without additional information.", "api_error"),
         (429, "Extra usage is required for long context requests.", "context_length"),
         (429, "Usage credits are required for long context requests.", "context_length"),
-        (
-            429,
-            "Request too large for acme-x on tokens per min (TPM): Limit 30000, Requested 31000.",
-            "context_length",
-        ),
         (400, "Your credit balance is too low to access the API.", "billing"),
         (403, "You've reached your usage limit for this billing cycle", "billing"),
         (429, "Your project has exceeded its monthly spending cap.", "billing"),
@@ -326,7 +321,7 @@ def test_wording_refines_a_vague_kind(status: int | None, message: str, kind: st
         (429, "Your key is limited to 20 API calls / minute.", "rate_limit"),
         (
             429,
-            "Request too large for o on tokens per min (TPM): Limit 250000, Requested 546.",
+            "Request too large for o on tokens per min (TPM): Limit 1, Requested 30.",
             "rate_limit",
         ),
         (429, "Rate limit exceeded: free-models-per-min.", "rate_limit"),
