@@ -301,6 +301,19 @@ def test_a_choice_that_begins_after_pieces_of_the_first_is_not_decoded() -> None
     assert [type(delta) for delta in feed(*chunks)] == [Text, Text, Text, Extra, Extra]
 
 
+def test_a_choice_that_begins_after_one_further_piece_of_the_first_is_not_decoded() -> None:
+    """Azure's first chunk has no choice."""
+    chunks = [
+        {"choices": [{"index": index, "delta": {"content": text}}]}
+        for index, text in ((0, "a"), (0, "b"), (1, "c"))
+    ]
+    assert [type(each) for each in feed({"model": "m", "choices": []}, *chunks)] == [
+        Text,
+        Text,
+        Extra,
+    ]
+
+
 def test_the_index_of_a_choice_may_be_the_number_of_its_chunk() -> None:
     """huggingface/text-generation-inference pull request 1648, microsoft/foundry-local issue 144:
     nothing behind the first token was sent."""
