@@ -327,17 +327,19 @@ def render_details(item: ReasoningItem) -> Iterator[Document]:
 
 
 def render_annotations(output: Sequence[Item]) -> list[Document]:
-    """Render citations: this format has the members in an object named after the type."""
+    """Render the citations of pages, with their members in an object. The format has no others, and
+    some clients refuse a response with one of another type."""
     return [
         {
-            "type": each["type"],
-            each["type"]: {name: each[name] for name in each if name != "type"},
+            "type": "url_citation",
+            "url_citation": {name: each[name] for name in each if name != "type"},
         }
         for item in output
         if isinstance(item, Message)
         for part in item.content
         if isinstance(part, OutputText)
         for each in part.annotations
+        if each.get("type") == "url_citation" and isinstance(each.get("url"), str)
     ]
 
 

@@ -272,6 +272,20 @@ def test_the_citations_of_several_texts_are_joined_by_the_official_client() -> N
     assert len(joined) == 3
 
 
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"type": "file_citation", "file_id": "f", "filename": "a.pdf", "index": 1},
+        {"type": "url_citation", "title": "without an address"},
+    ],
+)
+def test_a_citation_that_the_format_does_not_have_is_left_out(other: dict[str, Any]) -> None:
+    events, made = finished(Text("a"), Annotation(other))
+    assert not any("annotations" in delta for delta in deltas_of(render(events)))
+    message = json.loads(render_whole(made.snapshot, request(), OTHER))["choices"][0]["message"]
+    assert "annotations" not in message
+
+
 def test_log_probabilities_are_beside_their_text() -> None:
     token = {"token": "a", "logprob": -0.1, "bytes": [97], "top_logprobs": []}
     events, made = finished(Text("a", logprobs=(token,)))
