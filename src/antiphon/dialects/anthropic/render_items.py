@@ -135,8 +135,13 @@ def search_result_block(item: Document) -> Document:
     if item.get("status") != "failed":
         action = item.get("action")
         sources = action.get("sources") if isinstance(action, dict) else None
-        content = [_result(source) for source in sources or () if isinstance(source, dict)]
+        content = [_result(source) for source in _objects(sources)]
     return {"type": "web_search_tool_result", "tool_use_id": _search_id(item), "content": content}
+
+
+def _objects(value: Any) -> list[Document]:
+    """The objects in a list of the provider's, which may be of another type."""
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
 
 
 def _result(source: Document) -> Document:
@@ -196,8 +201,7 @@ def listing_block(item: Document) -> Document:
     """The list of a server's tools, as clients send it back."""
     tools = [
         {name: tool.get(name) for name in ("name", "description", "input_schema")}
-        for tool in item.get("tools") or ()
-        if isinstance(tool, dict)
+        for tool in _objects(item.get("tools"))
     ]
     name = item.get("server_label")
     return {"type": "mcp_tool_listing", "mcp_server_name": name, "tools": tools}

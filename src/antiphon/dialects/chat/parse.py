@@ -254,7 +254,7 @@ _FORMAT = tagged_union(
 _FIELDS: Readers = {
     "model": model_name,
     "stream": boolean,
-    "stream_options": any_object,
+    "stream_options": object_of({}, {"include_usage": boolean}),
     "parallel_tool_calls": boolean,
     "stop": _stop,
     "temperature": number(0, 2),

@@ -5,7 +5,9 @@
 2. Reasoning is sent under both of its names in the same chunk: every client takes it once.
 3. A response that ends has exactly one `finish_reason`: agents wait for it for ever. A response
    that fails has none: half of a response must not look like a whole one.
-4. A client that has sent `functions` gets its call as `function_call`: it is older than
+4. The citations of a text come in one chunk, at its end: some clients keep those of the last chunk
+   only. Those of a further text have an index: others cannot join two lists without it.
+5. A client that has sent `functions` gets its call as `function_call`: it is older than
    `tool_calls`, and reads one call of a message.
 """
 
@@ -19,7 +21,6 @@ import msgspec
 from antiphon.core.client_profile import Profile
 from antiphon.core.diagnostic import Diagnostic
 from antiphon.core.events import (
-    AnnotationAdded,
     ArgumentsDelta,
     Completed,
     Created,
@@ -81,6 +82,8 @@ class ChatRenderer:
         self._is_old = sends_functions(request.raw)
         self._states = CarriedStates(request)
         self._has_arguments = False
+        self._citations = 0
+        """How many were sent."""
         self._has_failed = False
         self._renderers: Mapping[type, Callable[[Any], bytes]] = {
             TextDelta: self._render_text,
@@ -89,7 +92,6 @@ class ChatRenderer:
             InputDelta: self._render_arguments,
             SummaryDelta: self._render_reasoning,
             RefusalDelta: self._render_refusal,
-            AnnotationAdded: self._render_annotation,
             ItemAdded: self._render_item_start,
             ItemDone: self._render_item_end,
             SummaryPartAdded: self._render_summary_part,
@@ -143,9 +145,6 @@ class ChatRenderer:
             return b""
         return self._chunk({"reasoning_content": _BREAK, "reasoning": _BREAK})
 
-    def _render_annotation(self, event: AnnotationAdded) -> bytes:
-        return self._chunk({"annotations": [render_annotation(event.annotation)]})
-
     def _render_item_start(self, event: ItemAdded) -> bytes:
         call = read_call(event.item)
         if call is None:
@@ -176,11 +175,21 @@ class ChatRenderer:
         if isinstance(item, ReasoningItem) and self._with_details:
             details = [*render_details(item)]
             return self._chunk({"reasoning_details": details}) if details else b""
+        if isinstance(item, Message):
+            return self._render_citations(item)
         call = read_call(item)
         if call is None or self._has_arguments or not call.arguments:
             return b""
         part: Document = {call.kind: {call.member: call.arguments}}
         return self._call_chunk(self._calls[event.output_index], part)
+
+    def _render_citations(self, message: Message) -> bytes:
+        rendered = render_annotations([message])
+        first = self._citations
+        self._citations += len(rendered)
+        if first:
+            rendered = [{"index": index, **each} for index, each in enumerate(rendered, first)]
+        return self._chunk({"annotations": rendered}) if rendered else b""
 
     def _render_end(self, event: Completed | Incomplete) -> bytes:
         response = event.response
@@ -271,13 +280,7 @@ def _render_message(
         "content": None if not text and (calls or refusal) else text,
         "refusal": refusal or None,
     }
-    annotations = [
-        render_annotation(annotation)
-        for part in parts
-        if isinstance(part, OutputText)
-        for annotation in part.annotations
-    ]
-    if annotations:
+    if annotations := render_annotations(output):
         message["annotations"] = annotations
     if reasoning := _join_reasoning(output):
         message |= {"reasoning_content": reasoning, "reasoning": reasoning}
@@ -323,11 +326,21 @@ def render_details(item: ReasoningItem) -> Iterator[Document]:
         yield {"type": "reasoning.encrypted", **fields}
 
 
-def render_annotation(annotation: Document) -> Document:
-    """Nest a citation: this format has its members in an object named after its type."""
-    kind = annotation.get("type", "")
-    nested = {name: value for name, value in annotation.items() if name != "type"}
-    return {"type": kind, kind: nested}
+def render_annotations(output: Sequence[Item]) -> list[Document]:
+    """Render the citations of pages, with their members in an object. The format has no others, and
+    some clients refuse a response with one of another type."""
+    return [
+        {
+            "type": "url_citation",
+            "url_citation": {name: each[name] for name in each if name != "type"},
+        }
+        for item in output
+        if isinstance(item, Message)
+        for part in item.content
+        if isinstance(part, OutputText)
+        for each in part.annotations
+        if each.get("type") == "url_citation" and isinstance(each.get("url"), str)
+    ]
 
 
 def finish_reason(response: Response, *, is_old: bool = False) -> str:

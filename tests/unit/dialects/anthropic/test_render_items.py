@@ -24,6 +24,7 @@ from antiphon.dialects.anthropic.render_items import (
     is_search,
     is_server_call,
     is_unfinished,
+    listing_block,
     render_citation,
     search_input,
     search_result_block,
@@ -174,6 +175,13 @@ def test_a_search_has_results_or_an_error(item: Document, content: Any) -> None:
         "tool_use_id": "srvtoolu_ap11",
         "content": content,
     }
+
+
+def test_lists_of_a_provider_that_are_none_are_empty() -> None:
+    search = {"type": "web_search_call", "id": "ws_1", "action": {"sources": 1}}
+    assert search_result_block(search)["content"] == []
+    listing = {"type": "mcp_list_tools", "server_label": "s", "tools": True}
+    assert listing_block(listing)["tools"] == []
 
 
 def test_a_citation_keeps_its_place_if_it_has_one() -> None:

@@ -395,6 +395,10 @@ def test_a_member_becomes_a_field_of_the_canonical_request(
         ),
         ({"model": "m", "messages": [HELLO], "max_tokens": 0}, "max_tokens"),
         ({"model": "m", "messages": [HELLO], "reasoning": "much"}, "reasoning"),
+        (
+            {"model": "m", "messages": [HELLO], "stream_options": {"include_usage": "true"}},
+            "stream_options.include_usage",
+        ),
     ],
 )
 def test_an_error_names_the_member_as_the_client_spells_it(body: Any, param: str) -> None:

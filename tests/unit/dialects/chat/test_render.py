@@ -14,6 +14,7 @@ from antiphon.core.client_profile import OTHER, Profile
 from antiphon.core.deltas import (
     Annotation,
     Delta,
+    ItemEnd,
     Reasoning,
     ReasoningState,
     Refusal,
@@ -242,6 +243,47 @@ def test_a_citation_is_nested_under_its_type() -> None:
     assert {"annotations": [rendered]} in deltas_of(render(events))
     message = json.loads(render_whole(made.snapshot, request(), OTHER))["choices"][0]["message"]
     assert message["annotations"] == [rendered]
+
+
+def test_all_citations_of_a_text_are_in_one_chunk() -> None:
+    second = {**CITATION, "url": "https://b"}
+    events, _ = finished(Text("a"), Annotation(CITATION), Text("b"), Annotation(second))
+    [chunk] = [delta for delta in deltas_of(render(events)) if "annotations" in delta]
+    urls = [each["url_citation"]["url"] for each in chunk["annotations"]]
+    assert urls == ["https://a", "https://b"]
+
+
+def test_the_citations_of_several_texts_are_joined_by_the_official_client() -> None:
+    from openai.lib.streaming.chat import ChatCompletionStreamState
+    from openai.types.chat import ChatCompletionChunk
+
+    cited = Annotation(CITATION)
+    events, made = finished(Text("a"), cited, ItemEnd(), Text("b"), cited, cited)
+    renderer = ChatRenderer(request(), SDK)
+    state: ChatCompletionStreamState[None] = ChatCompletionStreamState()
+    frames = renderer.feed(EventBatch(0, events)).split(b"\n\n")[:-1]
+    for frame in frames:
+        chunk = json.loads(frame.removeprefix(b"data: "))
+        state.handle_chunk(ChatCompletionChunk.model_validate(chunk))
+    [choice] = state.get_final_completion().choices
+    whole = json.loads(render_whole(made.snapshot, request(), SDK))["choices"][0]["message"]
+    joined = [each.url_citation.model_dump() for each in choice.message.annotations or ()]
+    assert joined == [each["url_citation"] for each in whole["annotations"]]
+    assert len(joined) == 3
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"type": "file_citation", "file_id": "f", "filename": "a.pdf", "index": 1},
+        {"type": "url_citation", "title": "without an address"},
+    ],
+)
+def test_a_citation_that_the_format_does_not_have_is_left_out(other: dict[str, Any]) -> None:
+    events, made = finished(Text("a"), Annotation(other))
+    assert not any("annotations" in delta for delta in deltas_of(render(events)))
+    message = json.loads(render_whole(made.snapshot, request(), OTHER))["choices"][0]["message"]
+    assert "annotations" not in message
 
 
 def test_log_probabilities_are_beside_their_text() -> None:
