@@ -1,6 +1,6 @@
 """Output of a run: its events on their way to the reader, its stored turn, and its log.
 
-Events pass the stages and leave; the turn is saved before its terminal event does, and so is the
+Events pass the stages and leave; the turn is saved before its terminal event does, and after it the
 state of its calls, for a client that returns nothing but their ids (ADR 0091). `RunLog` tells log
 and trace what has failed, and how the run has ended.
 """
@@ -517,7 +517,8 @@ class RunOutput:
             return self._break_off(events, fault, translation)
 
     async def pass_on(self, events: list[Event], translation: Translation) -> list[Event]:
-        """Pass events through the stages; save the turn before they leave."""
+        """Pass events through the stages; save the turn, then the state of its calls, before they
+        leave."""
         pipeline = self.pipeline
         batch = pipeline.feed(self._batch(events, translation))
         self._keep_diagnostics(batch)
@@ -527,18 +528,26 @@ class RunOutput:
             self._keep_diagnostics(batch)
             events = [*events, *batch.events]
         self.fault = translation.machine.fault or pipeline.fault
-        ending = events[-1] if events else None
-        if isinstance(ending, (Completed, Incomplete)):
-            lost = await self._turn.keep_call_states(ending.response)
-            if lost is not None:
-                self.add_diagnostic(lost)
         if batch.to_save is not None:
             try:
                 events = await self._turn.save(batch.to_save, events, batch.facts)
             except Exception as error:  # a bug: as if the store had failed
                 self.log.report_bug(error, translation)
                 events = [*events[:-1], _not_stored(events[-1])]
+        ending = events[-1] if events else None
+        if isinstance(ending, (Completed, Incomplete)):
+            await self._keep_call_states(ending.response, translation)
         return events
+
+    async def _keep_call_states(self, response: Response, translation: Translation) -> None:
+        """Keep the state of calls, after the turn: cancelled, it must not cost the turn."""
+        try:
+            lost = await self._turn.keep_call_states(response)
+        except Exception as error:  # a bug costs the state, and not the response
+            self.log.report_bug(error, translation)
+            return
+        if lost is not None:
+            self.add_diagnostic(lost)
 
     def _keep_diagnostics(self, batch: Batch) -> None:
         """Keep what stages have added: it is about the response itself."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,10 @@ from tests.support.request_body import parse_body
 from tests.support.upstream import HELLO, chunk, frame, whole_answer
 
 WHOLE = json.dumps(whole_answer("Hello, world")).encode()
+SIGNATURE = {"google": {"thought_signature": "c2lnbmF0dXJl"}}
+CALL = {"id": "c", "function": {"name": "f", "arguments": "{}"}, "extra_content": SIGNATURE}
+CHOICE = {"message": {"tool_calls": [CALL]}, "finish_reason": "tool_calls"}
+WHOLE_CALL = json.dumps({"id": "c1", "choices": [CHOICE]}).encode()
 SILENT_END = frame({"choices": []}) + b"data: [DONE]\n\n"
 TARGET = Target(configured("chat"), "m")
 BUSY = classify(503, {}, b'{"error":{"message":"busy: the prompt was secret"}}')
@@ -52,6 +57,19 @@ class FullStore(SQLiteStore):
 
     async def save(self, turn: Turn, *, conversation_id: str | None = None) -> None:
         raise StoreError("the disk is full")
+
+
+class OtherStates:
+    """States of calls that do something else where they should be saved."""
+
+    def __init__(self, on_save: Callable[[], Awaitable[None]]) -> None:
+        self._on_save = on_save
+
+    async def save(self, states: Mapping[str, str], *, client: str) -> None:
+        await self._on_save()
+
+    async def load(self, call_ids: Collection[str], *, client: str) -> dict[str, str]:
+        return {}
 
 
 def prepare(locale: str = "en", **fields: Any) -> Prepared:
@@ -83,6 +101,10 @@ class Subject:
         self.output.open()
         self.translation = translate(services, prepared, TARGET, prepared.first_plan)
 
+    async def load_status(self) -> str:
+        [turn] = await self.store.chain("resp_1", client="alice")
+        return turn.status
+
     async def pass_on_or_fail(self, events: list[Event]) -> list[Event]:
         return await self.output.pass_on_or_fail(events, self.translation)
 
@@ -92,16 +114,29 @@ class Subject:
 
 @asynccontextmanager
 async def open_output(
-    tmp_path: Path, *, full: bool = False, stages: Sequence[StageFactory] = (), **fields: Any
+    tmp_path: Path,
+    *,
+    full: bool = False,
+    stages: Sequence[StageFactory] = (),
+    on_save_states: Callable[[], Awaitable[None]] | None = None,
+    **fields: Any,
 ) -> AsyncIterator[Subject]:
+    """With `on_save_states` the client returns nothing but the ids of calls."""
     log: list[Entry] = []
     config = replaced(settings(tmp_path), store=StoreConfig(url="memory://"))
-    async with open_engine(config, {}, log.append) as engine:
+    store = SQLiteStore(None, now=lambda: 0)
+    if on_save_states is not None:
+        store.call_states = OtherStates(on_save_states)
+    async with open_engine(config, {}, log.append, store=store) as engine:
         services = engine.services
         if full:
             services = dataclasses.replace(services, store=FullStore(None, now=lambda: 0))
         services = dataclasses.replace(services, stages=stages)
-        yield Subject(services, prepare(**fields), log)
+        prepared = prepare(**fields)
+        if on_save_states is not None:
+            request = structs.replace(prepared.request, state_carrier="store")
+            prepared = structs.replace(prepared, request=request)
+        yield Subject(services, prepared, log)
 
 
 # Output of an attempt
@@ -192,6 +227,37 @@ async def test_a_store_that_fails_leaves_a_good_response_with_store_false(tmp_pa
         assert (ending.response.status, ending.response.store) == ("completed", False)
         [entry] = subject.log_of("store.save_failed")
         assert entry["reason"] == "the disk is full"
+
+
+async def test_a_turn_is_stored_also_if_the_run_is_cancelled_while_the_state_of_calls_is_kept(
+    tmp_path: Path,
+) -> None:
+    begun = asyncio.Event()
+
+    async def wait() -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    async with open_output(tmp_path, on_save_states=wait) as subject:
+        events = subject.translation.feed_whole(WHOLE_CALL)
+        passing = asyncio.ensure_future(subject.pass_on_or_fail(events))
+        await begun.wait()
+        passing.cancel()
+        await asyncio.wait([passing])
+        assert await subject.load_status() == "completed"
+
+
+async def test_a_bug_where_the_state_of_calls_is_kept_costs_the_state_and_not_the_response(
+    tmp_path: Path,
+) -> None:
+    async def fail() -> None:
+        raise ValueError("a bug")
+
+    async with open_output(tmp_path, on_save_states=fail) as subject:
+        ending = terminal(await subject.pass_on_or_fail(subject.translation.feed_whole(WHOLE_CALL)))
+        assert ending is not None
+        assert (ending.response.status, await subject.load_status()) == ("completed", "completed")
+        assert len(subject.log_of("gateway.bug")) == 1
 
 
 # Faults, diagnostics and the log

@@ -12,7 +12,7 @@ import re
 import ssl
 from collections import defaultdict, deque
 from collections.abc import Coroutine, Mapping, Sequence
-from functools import lru_cache, partial
+from functools import lru_cache
 from socket import socket as Socket
 from typing import Any, NamedTuple
 
@@ -248,15 +248,16 @@ class ConnectionPool:
             interleave=_INTERLEAVE,
             loop=self._loop,
         )
-        make = partial(Connection, self._release, self._forget)
+        connection = Connection(self._release, self._forget)
         name = origin.host.rstrip(".") if tls else None
         try:
-            _, connection = await self._loop.create_connection(
-                make, sock=socket, ssl=tls, server_hostname=name
+            await self._loop.create_connection(
+                lambda: connection, sock=socket, ssl=tls, server_hostname=name
             )
             socket = None
         finally:
-            if socket is not None:  # the event loop has not taken it over
+            if socket is not None:
+                connection.abort()  # else the event loop may go on to use the number of the socket
                 socket.close()
         return connection
 

@@ -58,7 +58,10 @@ class PDFReader:
                 await self._slots.acquire()
             try:
                 if key not in self._texts:  # another request may have read the same file by now
-                    self._store(key, await self._run_worker(content))
+                    text = await self._run_worker(content)
+                    if text is None:
+                        return ""
+                    self._store(key, text)
             finally:
                 self._slots.release()
         self._texts.move_to_end(key)
@@ -81,8 +84,12 @@ class PDFReader:
             *command, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, env=environment
         )
 
-    async def _run_worker(self, content: bytes) -> str:
-        process = await self._start_worker()
+    async def _run_worker(self, content: bytes) -> str | None:
+        """Read a file; None if no process can be started now, so that a later turn tries again."""
+        try:
+            process = await self._start_worker()
+        except OSError:
+            return None
         try:
             async with asyncio.timeout(self._timeout_s):
                 text, _ = await process.communicate(content)

@@ -235,6 +235,31 @@ async def test_tls_asks_for_http_1_1_and_for_the_name_of_the_host(tmp_path: Path
     assert (seen, names) == ([("http/1.1", "TLSv1.3")], ["localhost"])
 
 
+async def test_a_request_that_is_cancelled_when_tls_is_agreed_on_closes_its_connection(
+    tmp_path: Path,
+) -> None:
+    of_server, of_client = make_contexts(tmp_path)
+    handshakes: list[asyncio.Task[bytes]] = []
+
+    class Cancelling(ssl.SSLObject):
+        def do_handshake(self) -> None:
+            super().do_handshake()
+            while handshakes:
+                handshakes.pop().cancel()
+
+    of_client.sslobject_class = Cancelling
+    async with raw_upstream(lambda _: with_length(b"ok"), of_server) as server:
+        pool = ConnectionPool(of_client)
+        asking = asyncio.ensure_future(ask(pool, server.url))
+        handshakes.append(asking)
+        await asyncio.wait([asking])
+        assert asking.cancelled()
+        # The system gives the number of the closed socket to the next one.
+        assert await ask(pool, server.url) == b"ok"
+        await server.wait_closed()
+        await pool.close()
+
+
 async def test_a_server_without_tls_is_named() -> None:
     async def greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"220 mail server\r\n")

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
+import pytest
+
 from antiphon.engine.media.pdf_text import PDFReader, make_pdf_reader
 from tests.support.pdf_files import data_url, make_pdf
 
@@ -32,6 +37,16 @@ async def test_a_broken_file_has_no_text() -> None:
 
 async def test_a_file_that_takes_too_long_has_no_text() -> None:
     assert await PDFReader(timeout_s=0)([ONE], "a") == {ONE: ""}
+
+
+async def test_a_file_has_no_text_while_no_process_can_be_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = PDFReader()
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "executable", str(tmp_path / "missing"))
+        assert await read([ONE], "a") == {ONE: ""}
+    assert await read([ONE], "a") == {ONE: "One"}
 
 
 def test_there_is_a_reader_where_the_library_is_installed() -> None:
