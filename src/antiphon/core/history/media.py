@@ -91,8 +91,7 @@ class MediaSupport(Struct, frozen=True, kw_only=True):
         if not content:
             return RejectedMedia(_UNREADABLE)
         signed = _type_of_signature(content)
-        if _is_image_type(declared) and _is_image_type(signed):
-            declared = signed  # providers refuse an image that is declared as another type
+        declared = _correct_image_type(declared, signed)
         # data:image/png;base64,…           the declared type
         # data:;base64,iVBORw0KGg…          without one, or a wrong one: the content's signature
         # data:application/octet-stream;…   and `filename`: "a.pdf": the extension
@@ -159,8 +158,10 @@ def _is_utf8_text(content: bytes) -> bool:
     return bool(text.strip()) and "\0" not in text
 
 
-def _is_image_type(media_type: str) -> bool:
-    return media_type.startswith("image/")
+def _correct_image_type(declared: str, signed: str) -> str:
+    """The type of an image: providers refuse one that is declared as another type."""
+    are_images = declared.startswith("image/") and signed.startswith("image/")
+    return signed if are_images else declared
 
 
 def _is_text_type(media_type: str) -> bool:
