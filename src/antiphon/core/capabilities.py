@@ -50,6 +50,8 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     """The only values that the provider accepts for a parameter."""
     conflicting_parameters: Mapping[str, str] = {}
     """A parameter that the provider rejects beside another → that other one, which is sent."""
+    blank_stops: bool = True
+    """False: the provider rejects a stop sequence without a visible character."""
     inputs: frozenset[str] = frozenset({"text", "image"})
     """Kinds of input parts: text, image, file, audio; file_url if a file may be sent as a URL."""
     media: MediaSupport = MediaSupport()

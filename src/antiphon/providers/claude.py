@@ -12,6 +12,7 @@ _SAMPLING = frozenset({"temperature", "top_k", "top_p"})
 OLD = Capabilities(
     parameters=_SAMPLING | {"max_output_tokens", "parallel_tool_calls", "prefill", "stop"},
     ranges={"temperature": (0, 1)},
+    blank_stops=False,
     formats=frozenset({"text"}),
     inputs=frozenset({"text", "image", "file"}),
     tool_output_images=True,
