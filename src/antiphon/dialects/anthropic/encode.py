@@ -7,6 +7,7 @@ they have to stand inside messages; the provider does not compare them.
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -36,6 +37,7 @@ VERSION = "2023-06-01"
 _CACHE_CONTROL: Mapping[str, Any] = {"type": "ephemeral"}
 _MIN_TOP_P_WITH_THINKING = 0.95
 _DISABLED: Mapping[str, Any] = {"type": "disabled"}
+_EMAIL = re.compile(r"[^\s@]@[^\s@]+\.[^\s@]")
 _SERVICE_TIERS = {"auto": "auto", "default": "standard_only", "priority": "auto"}
 
 
@@ -265,7 +267,7 @@ def _parameters(plan: Plan) -> Document:
     if stop := given.get("stop"):
         body["stop_sequences"] = list(stop)
     if user := given.get("safety_identifier") or given.get("user"):
-        body["metadata"] = {"user_id": str(user)}
+        body["metadata"] = {"user_id": _opaque_user(str(user))}
     if tier := _SERVICE_TIERS.get(str(given.get("service_tier"))):
         body["service_tier"] = tier
     if (edits := given.get("context_edits")) is not None:
@@ -273,6 +275,13 @@ def _parameters(plan: Plan) -> Document:
     if extra := given.get("extra"):
         body |= extra["members"]
     return body
+
+
+def _opaque_user(user: str) -> str:
+    """The name of a user; the API refuses an email address, and asks for a hash instead of one."""
+    if _EMAIL.search(user) is None:
+        return user
+    return hashlib.sha256(user.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 # --- the system prompt and the prompt cache -------------------------------------------------------

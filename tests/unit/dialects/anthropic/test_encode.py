@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from typing import Any
 
@@ -84,6 +85,14 @@ def test_a_patch_is_applied_last_and_messages_stay_last() -> None:
     found = body(quirks=AnthropicQuirks(patch=patch))
     assert "model" not in found
     assert [*found][-2:] == ["anthropic_version", "messages"]
+
+
+@table("user", ["ann@example.com", "name=ann@example.com;x"])
+def test_an_email_address_of_a_user_is_sent_as_a_hash(user: str) -> None:
+    """BerriAI/litellm#10106: the API refuses it."""
+    digest = hashlib.sha256(user.encode()).hexdigest()
+    assert body(parameters={"user": user})["metadata"] == {"user_id": digest}
+    assert body(parameters={"user": "a@b"})["metadata"] == {"user_id": "a@b"}
 
 
 def test_parameters_have_the_names_of_the_api() -> None:
