@@ -120,7 +120,8 @@ def _tool(declaration: ToolDeclaration) -> Document:
     tool: Document = {"name": declaration.name}
     if declaration.description:
         tool["description"] = declaration.description
-    tool["input_schema"] = input_schema(declaration.parameters)
+    schema = input_schema(declaration.parameters)
+    tool["input_schema"] = output_schema(schema) if declaration.strict else schema
     if declaration.strict:
         tool["strict"] = True
     if declaration.deferred:

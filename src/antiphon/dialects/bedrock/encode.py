@@ -181,7 +181,8 @@ def _tool(declaration: ToolDeclaration) -> Document:
     spec: Document = {"name": declaration.name}
     if declaration.description and declaration.description.strip():
         spec["description"] = declaration.description
-    spec["inputSchema"] = {"json": input_schema(declaration.parameters)}
+    schema = input_schema(declaration.parameters)
+    spec["inputSchema"] = {"json": output_schema(schema) if declaration.strict else schema}
     return {"toolSpec": {**spec, "strict": True} if declaration.strict else spec}
 
 

@@ -219,9 +219,28 @@ def test_single_calls_are_requested_by_tool_choice(mode: Any) -> None:
     assert "tool_choice" not in body(parameters=parameters)
 
 
+def test_the_schema_of_a_strict_tool_has_only_supported_keywords() -> None:
+    """experientiallabs/experiential#804: the API refuses the others, but only of strict tools."""
+    nested = {"type": "object", "properties": {"n": {"type": "integer", "maximum": 9}}}
+    schema = {"type": "object", "properties": {"a": nested}, "required": ["a"]}
+    [tool] = body(declarations=(ToolDeclaration(name="f", parameters=schema, strict=True),))[
+        "tools"
+    ]
+    closed = {"additionalProperties": False}
+    limited = {"type": "integer", "description": '{"maximum":9}'}
+    assert tool["input_schema"] == {
+        "type": "object",
+        "properties": {"a": {"type": "object", "properties": {"n": limited}, **closed}},
+        "required": ["a"],
+        **closed,
+    }
+    [tool] = body(declarations=(ToolDeclaration(name="f", parameters=schema),))["tools"]
+    assert tool["input_schema"] == schema
+
+
 def test_a_tool_may_lack_a_description_and_be_strict() -> None:
     [tool] = body(declarations=(ToolDeclaration(name="look", strict=True),))["tools"]
-    schema = {"type": "object", "properties": {}}
+    schema = {"type": "object", "properties": {}, "additionalProperties": False}
     assert tool == {"name": "look", "input_schema": schema, "strict": True}
     [tool] = body(declarations=(ToolDeclaration(name="look", strict=False),))["tools"]
     assert "strict" not in tool

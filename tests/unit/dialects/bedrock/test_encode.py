@@ -90,11 +90,12 @@ def test_tools_are_declared_with_schemas_that_are_objects() -> None:
     odd = ToolDeclaration(name="odd", description=" ", parameters={"anyOf": [SCHEMA]})
     strict = ToolDeclaration(name="strict", strict=True)
     found = body(declarations=(LOOK, odd, strict))["toolConfig"]
+    closed = {"json": EMPTY["json"] | {"additionalProperties": False}}
     assert found == {
         "tools": [
             SPEC,
             {"toolSpec": {"name": "odd", "inputSchema": {"json": SCHEMA}}},
-            {"toolSpec": {"name": "strict", "inputSchema": EMPTY, "strict": True}},
+            {"toolSpec": {"name": "strict", "inputSchema": closed, "strict": True}},
         ]
     }
 
