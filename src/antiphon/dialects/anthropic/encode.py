@@ -37,6 +37,7 @@ VERSION = "2023-06-01"
 _CACHE_CONTROL: Mapping[str, Any] = {"type": "ephemeral"}
 _MIN_TOP_P_WITH_THINKING = 0.95
 _DISABLED: Mapping[str, Any] = {"type": "disabled"}
+_CLEAR_THINKING = "clear_thinking_"
 _EMAIL = re.compile(r"[^\s@]@[^\s@]+\.[^\s@]")
 _SERVICE_TIERS = {"auto": "auto", "default": "standard_only", "priority": "auto"}
 
@@ -56,6 +57,7 @@ def encode(plan: Plan, *, stream: bool, quirks: AnthropicQuirks = PLAIN) -> Outb
         **_output_config(plan, quirks),
         **_sampling(plan, quirks, thinking),
         **_parameters(plan),
+        **_context_management(plan, thinking),
         **({"stream": True} if stream else {}),
         **_caching(plan, quirks),
         **_system(plan, quirks),
@@ -271,11 +273,18 @@ def _parameters(plan: Plan) -> Document:
         body["metadata"] = {"user_id": _opaque_user(str(user))}
     if tier := _SERVICE_TIERS.get(str(given.get("service_tier"))):
         body["service_tier"] = tier
-    if (edits := given.get("context_edits")) is not None:
-        body["context_management"] = {"edits": list(edits)}
     if extra := given.get("extra"):
         body |= extra["members"]
     return body
+
+
+def _context_management(plan: Plan, thinking: Document) -> Document:
+    """What the provider removes of the context. It refuses to clear thinking where it is not asked
+    to think, and there is none then."""
+    edits = list(plan.parameters.get("context_edits") or ())
+    if not thinking or thinking["thinking"] is _DISABLED:
+        edits = [each for each in edits if not str(each.get("type")).startswith(_CLEAR_THINKING)]
+    return {"context_management": {"edits": edits}} if edits else {}
 
 
 def _opaque_user(user: str) -> str:

@@ -7,6 +7,7 @@ import json
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from antiphon.core.history.steps import (
     BlockPlace,
@@ -392,14 +393,42 @@ ADAPTIVE_QUIRKS = AnthropicQuirks(thinking="adaptive", display="summarized")
 def test_betas_context_edits_and_unknown_members_are_sent_as_they_came() -> None:
     parameters = {
         "betas": ("a", "b"),
-        "context_edits": ({"type": "clear_thinking_20251015"},),
+        "context_edits": ({"type": "compact_20260112"},),
         "extra": {"format": "messages", "members": {"container": "c"}},
     }
     outbound = encode(Plan(provider="p", model="m", parameters=parameters), stream=False)
     assert outbound.headers["anthropic-beta"] == "a,b"
     sent = json.loads(outbound.body)
-    assert sent["context_management"] == {"edits": [{"type": "clear_thinking_20251015"}]}
+    assert sent["context_management"] == {"edits": [{"type": "compact_20260112"}]}
     assert sent["container"] == "c"
+
+
+CLEARS = {"type": "clear_thinking_20251015", "keep": "all"}
+COMPACTS = {"type": "compact_20260112"}
+
+
+@table(
+    ("fields", "edits"),
+    [
+        ({"effort": "high"}, [CLEARS, COMPACTS]),
+        ({"effort": "none"}, [COMPACTS]),
+        (
+            {"effort": "high", "tool_choice": ToolChoice("required"), "declarations": (LOOK,)},
+            [COMPACTS],
+        ),
+        ({}, [COMPACTS]),
+    ],
+)
+def test_thinking_is_cleared_only_where_the_model_is_asked_to_think(
+    fields: Any, edits: Any
+) -> None:
+    """can1357/oh-my-pi#2143: the API refuses to clear it while thinking is disabled."""
+    parameters = {"context_edits": (CLEARS, COMPACTS)}
+    plan = Plan(provider="p", model="m", parameters=parameters, history=(HI,), **fields)
+    sent = json.loads(encode(plan, stream=False, quirks=ADAPTIVE_QUIRKS).body)
+    assert sent["context_management"] == {"edits": edits}
+    plan = structs.replace(plan, parameters={"context_edits": (CLEARS,)}, effort="none")
+    assert "context_management" not in json.loads(encode(plan, stream=False).body)
 
 
 @table(
