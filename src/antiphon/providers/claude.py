@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from antiphon.core.capabilities import Capabilities
+from antiphon.core.capabilities import Capabilities, StrictLimits
 from antiphon.providers.spec import parse_efforts
 
 _SAMPLING = frozenset({"temperature", "top_k", "top_p"})
@@ -35,6 +35,7 @@ RECENT = replace(  # 4.1 and 4.5
     conflicting_parameters={"top_p": "temperature"},
     formats=frozenset({"text", "json_schema"}),
     strict_tools=True,
+    strict_limits=StrictLimits(tools=20, optional=24, unions=16),
     max_output_tokens=64_000,
 )
 ADAPTIVE = replace(  # 4.6: a prefill is refused

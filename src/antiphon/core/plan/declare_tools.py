@@ -21,6 +21,7 @@ from antiphon.core.plan.declare_mcp import add_servers, select_offers
 from antiphon.core.plan.hosted_tools import REFUSE, HostedToolPolicy, refuse_search
 from antiphon.core.plan.parse_tool import ToolOffer, tool_ignored
 from antiphon.core.plan.plan import Notes
+from antiphon.core.plan.strict_limits import exceeds
 from antiphon.core.plan.tool_choice import Selection, select_tools
 from antiphon.core.plan.tool_registry import ToolRegistry
 from antiphon.core.tools.declaration import ToolChoice, ToolDeclaration
@@ -70,6 +71,7 @@ def declare_tools(
     selected = select_tools(choice, registry, capabilities, notes)
     selection = _drop_native_search(selected, capabilities, policy, notes)
     offers = _limit_tools(selection, registry, capabilities, notes)
+    offers = _limit_strict_tools(offers, capabilities, notes)
     _report_not_strict(offers, capabilities, notes)
     if not capabilities.deferred_tools:
         # Tools that were found since the last turn come last: the prompt keeps its prefix.
@@ -165,6 +167,22 @@ def _report_not_strict(
         " of none, and not every tool is strict and has a required argument."
     )
     notes.append(degraded(Code.TOOL_DEGRADED, "tools", message, "strict"))
+
+
+def _limit_strict_tools(
+    offers: Sequence[ToolOffer], capabilities: Capabilities, notes: Notes
+) -> Sequence[ToolOffer]:
+    """Have no schema enforced where the provider would reject so many strict tools."""
+    limits = capabilities.strict_limits
+    if limits is None or not exceeds(limits, (each.parameters for each in offers if each.strict)):
+        return offers
+    message = (
+        f"`strict` has no effect: {capabilities.model_name} enforces the schemas of at most"
+        f" {limits.tools} tools, which may have {limits.optional} optional arguments and"
+        f" {limits.unions} of several types."
+    )
+    notes.append(degraded(Code.TOOL_DEGRADED, "tools", message, "strict"))
+    return [structs.replace(each, strict=None) for each in offers]
 
 
 def _limit_tools(
