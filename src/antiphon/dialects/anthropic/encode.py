@@ -20,6 +20,7 @@ from antiphon.core.plan.plan import Outbound, Plan
 from antiphon.core.tools.declaration import ToolChoice, ToolDeclaration
 from antiphon.dialects.anthropic.media import text_block
 from antiphon.dialects.anthropic.messages import (
+    limit_breakpoints,
     remove_reasoning,
     resumes_without_reasoning,
     system_blocks,
@@ -35,6 +36,7 @@ from antiphon.dialects.reasoning import MIN_BUDGET, thinking_budget
 
 VERSION = "2023-06-01"
 _CACHE_CONTROL: Mapping[str, Any] = {"type": "ephemeral"}
+_MAX_BREAKPOINTS = 4
 _MIN_TOP_P_WITH_THINKING = 0.95
 _DISABLED: Mapping[str, Any] = {"type": "disabled"}
 _CLEAR_THINKING = "clear_thinking_"
@@ -63,7 +65,9 @@ def encode(plan: Plan, *, stream: bool, quirks: AnthropicQuirks = PLAIN) -> Outb
         **_system(plan, quirks),
         "messages": messages,
     }
-    if quirks.caching == "breakpoints" and not _client_caches(plan):
+    if _client_caches(plan):
+        limit_breakpoints(messages, _MAX_BREAKPOINTS - _count_breakpoints(body))
+    elif quirks.caching == "breakpoints":
         body["messages"] = _add_breakpoints(messages)
     if quirks.patch is not None:
         body = quirks.patch(body, plan)
@@ -328,6 +332,12 @@ def _caching(plan: Plan, quirks: AnthropicQuirks) -> Document:
         return {"cache_control": control}
     automatic = quirks.caching == "automatic" and not _client_caches(plan)
     return {"cache_control": _CACHE_CONTROL} if automatic else {}
+
+
+def _count_breakpoints(body: Document) -> int:
+    """The breakpoints before the messages, and the one that the provider places."""
+    blocks = [body, *body.get("tools", ()), *body.get("system", ())]
+    return sum("cache_control" in block for block in blocks)
 
 
 def _add_breakpoints(messages: list[Document]) -> list[Document]:
