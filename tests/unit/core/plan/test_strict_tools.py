@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from antiphon.core.capabilities import StrictLimits
-from antiphon.core.plan.strict_limits import exceeds
+from antiphon.core.plan.strict_tools import exceeds
 from tests.support.tables import table
 
 LIMITS = StrictLimits(tools=3, optional=2, unions=1)
