@@ -13,6 +13,16 @@ SystemMessages: TypeAlias = Literal["anywhere", "after_user", "first"]
 ReplayReasoning: TypeAlias = Literal["never", "tool_turns", "always"]
 
 
+class StrictLimits(Struct, frozen=True):
+    """How much a provider accepts in the schemas of all strict tools of a request."""
+
+    tools: int
+    optional: int
+    """Arguments that are not required."""
+    unions: int
+    """Arguments of several types."""
+
+
 class Capabilities(Struct, frozen=True, kw_only=True):
     """What a model supports: dated data of its provider, which an operator may override."""
 
@@ -50,6 +60,8 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     """The only values that the provider accepts for a parameter."""
     conflicting_parameters: Mapping[str, str] = {}
     """A parameter that the provider rejects beside another → that other one, which is sent."""
+    blank_stops: bool = True
+    """False: the provider rejects a stop sequence without a visible character."""
     inputs: frozenset[str] = frozenset({"text", "image"})
     """Kinds of input parts: text, image, file, audio; file_url if a file may be sent as a URL."""
     media: MediaSupport = MediaSupport()
@@ -75,6 +87,8 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     strict_together: bool = False
     """Schemas are enforced for all tools or for none: one tool that is not strict, or that has no
     required argument, disables it for all."""
+    strict_limits: StrictLimits | None = None
+    """The provider rejects more strict tools than these; then none is strict."""
     closed_objects: bool = True
     """False: the provider rejects `additionalProperties: false`, so it is removed from schemas."""
     max_tools: int = 128

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from antiphon.core.capabilities import Capabilities
+from antiphon.core.capabilities import Capabilities, StrictLimits
 from antiphon.providers.spec import parse_efforts
 
 _SAMPLING = frozenset({"temperature", "top_k", "top_p"})
@@ -12,6 +12,7 @@ _SAMPLING = frozenset({"temperature", "top_k", "top_p"})
 OLD = Capabilities(
     parameters=_SAMPLING | {"max_output_tokens", "parallel_tool_calls", "prefill", "stop"},
     ranges={"temperature": (0, 1)},
+    blank_stops=False,
     formats=frozenset({"text"}),
     inputs=frozenset({"text", "image", "file"}),
     tool_output_images=True,
@@ -34,6 +35,7 @@ RECENT = replace(  # 4.1 and 4.5
     conflicting_parameters={"top_p": "temperature"},
     formats=frozenset({"text", "json_schema"}),
     strict_tools=True,
+    strict_limits=StrictLimits(tools=20, optional=24, unions=16),
     max_output_tokens=64_000,
 )
 ADAPTIVE = replace(  # 4.6: a prefill is refused

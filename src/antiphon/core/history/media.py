@@ -39,11 +39,12 @@ _EXTENSIONS: Mapping[str, str] = {
 }
 """Types by file extension."""
 
-_SIGNATURES: Mapping[str, str] = {  # first bytes, in base64
-    "JVBERi": "application/pdf",
-    "R0lGOD": "image/gif",
-    "iVBORw0KGg": "image/png",
-    "/9j/": "image/jpeg",
+_SIGNATURES = {  # by their first bytes
+    "application/pdf": re.compile(rb"%PDF"),
+    "image/gif": re.compile(rb"GIF8"),
+    "image/png": re.compile(rb"\x89PNG\r\n\x1a"),
+    "image/jpeg": re.compile(rb"\xff\xd8\xff"),
+    "image/webp": re.compile(rb"RIFF....WEBP", re.DOTALL),
 }
 
 
@@ -89,10 +90,12 @@ class MediaSupport(Struct, frozen=True, kw_only=True):
         content = decode_base64(payload)
         if not content:
             return RejectedMedia(_UNREADABLE)
+        signed = _type_of_signature(content)
+        declared = _correct_image_type(declared, signed)
         # data:image/png;base64,…           the declared type
         # data:;base64,iVBORw0KGg…          without one, or a wrong one: the content's signature
         # data:application/octet-stream;…   and `filename`: "a.pdf": the extension
-        for found in (declared, _type_of_signature(payload), guess_media_type(name)):
+        for found in (declared, signed, guess_media_type(name)):
             if self._accepts(found, kind):
                 return f"data:{found};base64,{payload}"
         # data:application/toml;base64,…    where `text/*` is supported: any UTF-8 text
@@ -121,8 +124,8 @@ def guess_media_type(address: str) -> str:
     return _EXTENSIONS.get(path.rpartition(".")[2].casefold(), "")
 
 
-def _type_of_signature(payload: str) -> str:
-    types = (found for start, found in _SIGNATURES.items() if payload.startswith(start))
+def _type_of_signature(content: bytes) -> str:
+    types = (found for found, start in _SIGNATURES.items() if start.match(content))
     return next(types, "")
 
 
@@ -153,6 +156,12 @@ def _is_utf8_text(content: bytes) -> bool:
     except UnicodeDecodeError:
         return False
     return bool(text.strip()) and "\0" not in text
+
+
+def _correct_image_type(declared: str, signed: str) -> str:
+    """The type of an image: providers refuse one that is declared as another type."""
+    are_images = declared.startswith("image/") and signed.startswith("image/")
+    return signed if are_images else declared
 
 
 def _is_text_type(media_type: str) -> bool:

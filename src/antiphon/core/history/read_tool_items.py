@@ -15,7 +15,14 @@ from msgspec import structs
 from antiphon.core.diagnostic import Decision
 from antiphon.core.history.client_format import read_cache, read_extra, read_place
 from antiphon.core.history.content import ContentReader, Item, json_text, mapping, mappings, string
-from antiphon.core.history.steps import HistoryCode, Step, TextPart, ToolCallStep, ToolResultStep
+from antiphon.core.history.steps import (
+    HistoryCode,
+    Part,
+    Step,
+    TextPart,
+    ToolCallStep,
+    ToolResultStep,
+)
 from antiphon.core.tools.naming import provider_name
 
 Steps: TypeAlias = Sequence[Step]
@@ -114,22 +121,36 @@ def program(item: Item, reader: ContentReader) -> Steps:
 # --- results --------------------------------------------------------------------------------------
 
 
-def _build_result(item: Item, content: Any, reader: ContentReader) -> Steps:
+def _build_result(
+    item: Item, content: Any, reader: ContentReader, *, is_error: bool = False
+) -> Steps:
     """Build a result; one without a `call_id` is paired later, if only one call is open."""
-    kept, moved = reader.move_tool_media(reader.read_parts(content))
+    parts = reader.read_parts(content)
+    kept, moved = (
+        reader.move_media(map(_as_text, parts)) if is_error else reader.move_tool_media(parts)
+    )
     call_id = string(item.get("call_id")) or ""
     name = string(item.get("name"))
     return [ToolResultStep(call_id, kept or (_NO_OUTPUT,), name), *moved]
 
 
+def _as_text(part: Part) -> Part:
+    """A part of an error, which is text alone (Anthropic): no block of another type."""
+    if not isinstance(part, TextPart):
+        return part
+    is_block = part.extra is not None and "type" in part.extra
+    return structs.replace(part, tool=None, extra=None if is_block else part.extra)
+
+
 def output(item: Item, reader: ContentReader) -> Steps:
-    result, *moved = _build_result(item, item.get("output"), reader)
+    is_error = _read_error_mark(item, reader)
+    result, *moved = _build_result(item, item.get("output"), reader, is_error=is_error is True)
     if not _CLIENT_MEMBERS & item.keys():
         return [result, *moved]
     assert isinstance(result, ToolResultStep)
     whole = structs.replace(
         result,
-        is_error=_read_error_mark(item, reader),
+        is_error=is_error,
         place=read_place(item),
         cache=read_cache(item),
         extra=read_extra(item, reader.support),

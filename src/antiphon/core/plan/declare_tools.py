@@ -13,7 +13,6 @@ from typing import Any
 from msgspec import Struct, structs
 
 from antiphon.core.capabilities import Capabilities
-from antiphon.core.diagnostic import Code, degraded
 from antiphon.core.history.client_format import FormatSupport, read_cache, read_extra
 from antiphon.core.history.steps import Step
 from antiphon.core.mcp.toolset import TOOLSET, McpPlan
@@ -21,6 +20,7 @@ from antiphon.core.plan.declare_mcp import add_servers, select_offers
 from antiphon.core.plan.hosted_tools import REFUSE, HostedToolPolicy, refuse_search
 from antiphon.core.plan.parse_tool import ToolOffer, tool_ignored
 from antiphon.core.plan.plan import Notes
+from antiphon.core.plan.strict_tools import limit_strict_tools, report_not_strict
 from antiphon.core.plan.tool_choice import Selection, select_tools
 from antiphon.core.plan.tool_registry import ToolRegistry
 from antiphon.core.tools.declaration import ToolChoice, ToolDeclaration
@@ -70,7 +70,8 @@ def declare_tools(
     selected = select_tools(choice, registry, capabilities, notes)
     selection = _drop_native_search(selected, capabilities, policy, notes)
     offers = _limit_tools(selection, registry, capabilities, notes)
-    _report_not_strict(offers, capabilities, notes)
+    offers = limit_strict_tools(offers, capabilities, notes)
+    report_not_strict(offers, capabilities, notes)
     if not capabilities.deferred_tools:
         # Tools that were found since the last turn come last: the prompt keeps its prefix.
         offers = sorted(offers, key=lambda offer: offer.found or 0)
@@ -149,22 +150,6 @@ def _drop_native_search(
         raise refuse_search(SEARCH, "tools", problem, capabilities)
     notes.append(tool_ignored(SEARCH, "tools", f"Tool 'web_search' is ignored: {problem}."))
     return structs.replace(selection, offers=functions)
-
-
-def _report_not_strict(
-    offers: Sequence[ToolOffer], capabilities: Capabilities, notes: Notes
-) -> None:
-    """Report that no schema is enforced, where the provider enforces all of them or none."""
-    declared = [offer for offer in offers if offer.handling == "declared"]
-    requested = [offer for offer in declared if offer.strict]
-    strict = [offer for offer in requested if offer.parameters and offer.parameters.get("required")]
-    if not capabilities.strict_together or not requested or len(strict) == len(declared):
-        return
-    message = (
-        f"`strict` has no effect: {capabilities.model_name} enforces the schemas of all tools or"
-        " of none, and not every tool is strict and has a required argument."
-    )
-    notes.append(degraded(Code.TOOL_DEGRADED, "tools", message, "strict"))
 
 
 def _limit_tools(

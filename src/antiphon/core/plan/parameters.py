@@ -157,6 +157,7 @@ def decide_parameters(
             notes.append(_ignored(row.path, problem))
     if parameters:
         _drop_conflicts(parameters, capabilities, notes)
+        _drop_blank_stops(parameters, capabilities, notes)
         _clamp_numbers(parameters, capabilities, notes)
         _shorten_lists(parameters, capabilities, notes)
         _drop_invalid_strings(parameters, capabilities, notes)
@@ -248,6 +249,20 @@ def _drop_conflicts(parameters: dict[str, Any], capabilities: Capabilities, note
             del parameters[name]
             problem = f"is not supported by {capabilities.model_name} together with `{other}`"
             notes.append(_ignored(name, problem))
+
+
+def _drop_blank_stops(parameters: dict[str, Any], capabilities: Capabilities, notes: Notes) -> None:
+    """Drop stop sequences that are nothing but white space, where the provider rejects them."""
+    stops = parameters.get("stop", ())
+    visible = tuple(stop for stop in stops if stop.strip())
+    if capabilities.blank_stops or len(visible) == len(stops):
+        return
+    parameters["stop"] = visible
+    message = (
+        "`stop` sequences without a visible character are not supported by"
+        f" {capabilities.model_name}; ignored."
+    )
+    notes.append(degraded(Code.PARAM_DEGRADED, "stop", message))
 
 
 # Additional output: `include`

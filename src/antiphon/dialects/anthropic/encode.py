@@ -7,6 +7,7 @@ they have to stand inside messages; the provider does not compare them.
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -19,6 +20,7 @@ from antiphon.core.plan.plan import Outbound, Plan
 from antiphon.core.tools.declaration import ToolChoice, ToolDeclaration
 from antiphon.dialects.anthropic.media import text_block
 from antiphon.dialects.anthropic.messages import (
+    limit_breakpoints,
     remove_reasoning,
     resumes_without_reasoning,
     system_blocks,
@@ -34,8 +36,11 @@ from antiphon.dialects.reasoning import MIN_BUDGET, thinking_budget
 
 VERSION = "2023-06-01"
 _CACHE_CONTROL: Mapping[str, Any] = {"type": "ephemeral"}
+_MAX_BREAKPOINTS = 4
 _MIN_TOP_P_WITH_THINKING = 0.95
 _DISABLED: Mapping[str, Any] = {"type": "disabled"}
+_CLEAR_THINKING = "clear_thinking_"
+_EMAIL = re.compile(r"[^\s@]@[^\s@]+\.[^\s@]")
 _SERVICE_TIERS = {"auto": "auto", "default": "standard_only", "priority": "auto"}
 
 
@@ -54,12 +59,15 @@ def encode(plan: Plan, *, stream: bool, quirks: AnthropicQuirks = PLAIN) -> Outb
         **_output_config(plan, quirks),
         **_sampling(plan, quirks, thinking),
         **_parameters(plan),
+        **_context_management(plan, thinking),
         **({"stream": True} if stream else {}),
         **_caching(plan, quirks),
         **_system(plan, quirks),
         "messages": messages,
     }
-    if quirks.caching == "breakpoints" and not _client_caches(plan):
+    if _client_caches(plan):
+        limit_breakpoints(messages, _MAX_BREAKPOINTS - _count_breakpoints(body))
+    elif quirks.caching == "breakpoints":
         body["messages"] = _add_breakpoints(messages)
     if quirks.patch is not None:
         body = quirks.patch(body, plan)
@@ -118,7 +126,8 @@ def _tool(declaration: ToolDeclaration) -> Document:
     tool: Document = {"name": declaration.name}
     if declaration.description:
         tool["description"] = declaration.description
-    tool["input_schema"] = input_schema(declaration.parameters)
+    schema = input_schema(declaration.parameters)
+    tool["input_schema"] = output_schema(schema) if declaration.strict else schema
     if declaration.strict:
         tool["strict"] = True
     if declaration.deferred:
@@ -265,14 +274,28 @@ def _parameters(plan: Plan) -> Document:
     if stop := given.get("stop"):
         body["stop_sequences"] = list(stop)
     if user := given.get("safety_identifier") or given.get("user"):
-        body["metadata"] = {"user_id": str(user)}
+        body["metadata"] = {"user_id": _opaque_user(str(user))}
     if tier := _SERVICE_TIERS.get(str(given.get("service_tier"))):
         body["service_tier"] = tier
-    if (edits := given.get("context_edits")) is not None:
-        body["context_management"] = {"edits": list(edits)}
     if extra := given.get("extra"):
         body |= extra["members"]
     return body
+
+
+def _context_management(plan: Plan, thinking: Document) -> Document:
+    """What the provider removes of the context. It refuses to clear thinking where it is not asked
+    to think, and there is none then."""
+    edits = list(plan.parameters.get("context_edits") or ())
+    if not thinking or thinking["thinking"] is _DISABLED:
+        edits = [each for each in edits if not str(each.get("type")).startswith(_CLEAR_THINKING)]
+    return {"context_management": {"edits": edits}} if edits else {}
+
+
+def _opaque_user(user: str) -> str:
+    """The name of a user; the API refuses an email address, and asks for a hash instead of one."""
+    if _EMAIL.search(user) is None:
+        return user
+    return hashlib.sha256(user.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 # --- the system prompt and the prompt cache -------------------------------------------------------
@@ -309,6 +332,12 @@ def _caching(plan: Plan, quirks: AnthropicQuirks) -> Document:
         return {"cache_control": control}
     automatic = quirks.caching == "automatic" and not _client_caches(plan)
     return {"cache_control": _CACHE_CONTROL} if automatic else {}
+
+
+def _count_breakpoints(body: Document) -> int:
+    """The breakpoints before the messages, and the one that the provider places."""
+    blocks = [body, *body.get("tools", ()), *body.get("system", ())]
+    return sum("cache_control" in block for block in blocks)
 
 
 def _add_breakpoints(messages: list[Document]) -> list[Document]:

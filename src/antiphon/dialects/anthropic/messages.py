@@ -111,6 +111,22 @@ def cache_control(cache: CacheBreakpoint) -> Document:
     return {"type": "ephemeral"} | {name: each for name, each in members.items() if each}
 
 
+def limit_breakpoints(messages: Iterable[Document], most: int) -> None:
+    """Remove the first breakpoints of a client if there are more than the API accepts: those of the
+    earlier turns of a thread are stored with them."""
+    blocks = (block for message in messages for block in message["content"])
+    marked = [each for block in blocks for each in _inner_blocks(block) if "cache_control" in each]
+    for block in marked[: max(0, len(marked) - most)]:
+        del block["cache_control"]
+
+
+def _inner_blocks(block: Document) -> Iterator[Document]:
+    """The blocks of a tool's result, and the block itself."""
+    if _is_result(block):
+        yield from block["content"]
+    yield block
+
+
 def with_client_members(
     block: Document, cache: CacheBreakpoint | None, extra: Mapping[str, Any] | None
 ) -> Document:

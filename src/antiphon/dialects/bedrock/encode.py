@@ -31,6 +31,8 @@ from antiphon.dialects.message_writer import leading_instructions
 from antiphon.dialects.reasoning import thinking_budget
 
 _SERVICE_TIERS = frozenset({"default", "flex", "priority"})
+_PLAIN_KEYWORDS = frozenset({"type", "properties", "required", "$defs", "definitions"})
+"""What a model needs that accepts no more, and what references in it need."""
 _NO_CALLS = "Answer without calling any tool."
 
 
@@ -163,7 +165,7 @@ def _service_tier(plan: Plan) -> Document:
 
 
 def _offered_tools(plan: Plan, quirks: BedrockQuirks) -> list[Document]:
-    tools = [_tool(declaration) for declaration in plan.declarations]
+    tools = [_tool(declaration, quirks) for declaration in plan.declarations]
     if plan.native_tools and quirks.web_search is not None:
         tools.append({"systemTool": {"name": quirks.web_search}})
     return tools
@@ -177,11 +179,14 @@ def _tool_config(plan: Plan, offered: list[Document], called: Sequence[str]) -> 
     return {"toolConfig": {"tools": tools, **_tool_choice(plan.tool_choice)}} if tools else {}
 
 
-def _tool(declaration: ToolDeclaration) -> Document:
+def _tool(declaration: ToolDeclaration, quirks: BedrockQuirks = PLAIN) -> Document:
     spec: Document = {"name": declaration.name}
     if declaration.description and declaration.description.strip():
         spec["description"] = declaration.description
-    spec["inputSchema"] = {"json": input_schema(declaration.parameters)}
+    schema = input_schema(declaration.parameters)
+    if quirks.plain_schemas:
+        schema = {name: value for name, value in schema.items() if name in _PLAIN_KEYWORDS}
+    spec["inputSchema"] = {"json": output_schema(schema) if declaration.strict else schema}
     return {"toolSpec": {**spec, "strict": True} if declaration.strict else spec}
 
 

@@ -29,6 +29,8 @@ class BedrockQuirks(Struct, frozen=True, kw_only=True):
     """The model accepts Anthropic's `disable_parallel_tool_use`."""
     native_format: bool = False
     """Request structured output by `outputConfig`; otherwise by an instruction."""
+    plain_schemas: bool = False
+    """The parameters of a tool may only have `type`, `properties` and `required` at the top."""
     separate_tool_messages: bool = False
     """Calls and results may not share a message with text."""
     caching: bool = False
@@ -72,7 +74,10 @@ FAMILIES: Mapping[str, BedrockQuirks] = MappingProxyType(
         "anthropic.claude-haiku-5": _LATEST,
         "anthropic.claude-sonnet-5": _LATEST,
         "anthropic.claude-opus-5": _LATEST,
-        "amazon.nova-2": BedrockQuirks(thinking="config", web_search="nova_grounding"),
+        "amazon.nova": BedrockQuirks(plain_schemas=True),
+        "amazon.nova-2": BedrockQuirks(
+            thinking="config", web_search="nova_grounding", plain_schemas=True
+        ),
         "openai.gpt-oss": BedrockQuirks(thinking="effort"),
         "cohere.command": BedrockQuirks(separate_tool_messages=True),
         "meta.llama": BedrockQuirks(separate_tool_messages=True),

@@ -22,7 +22,12 @@ from antiphon.core.plan.plan import Outbound, Plan
 from antiphon.core.tools.declaration import ToolDeclaration
 from antiphon.dialects.gemini.messages import encode_history, function_name
 from antiphon.dialects.gemini.quirks import PLAIN, GeminiQuirks
-from antiphon.dialects.gemini.schema import reduce_parameters, reduce_response
+from antiphon.dialects.gemini.schema import (
+    has_reference,
+    has_unsupported_reference,
+    reduce_parameters,
+    reduce_response,
+)
 from antiphon.dialects.json_output import encode_in_steps
 
 _PARAMETERS: Mapping[str, str] = {
@@ -130,12 +135,12 @@ def _function(declaration: ToolDeclaration, quirks: GeminiQuirks) -> Document:
     if declaration.description:
         function["description"] = declaration.description
     schema = declaration.parameters
-    if not quirks.json_schema:
+    if not quirks.json_schema or has_reference(schema):
         parameters = reduce_parameters(schema)
         return function if parameters is None else {**function, "parameters": parameters}
     if schema and schema.keys() - {"type"} and schema.get("properties") != {}:
         # The parameters must be an object, with an explicit type.
-        typed = schema if "type" in schema or "$ref" in schema else {"type": "object", **schema}
+        typed = schema if "type" in schema else {"type": "object", **schema}
         function["parametersJsonSchema"] = typed
     return function
 
@@ -171,7 +176,7 @@ def _response_format(plan: Plan, quirks: GeminiQuirks) -> Document:
     schema = plan.contract.schema
     if plan.contract.asked != "json_schema" or schema is None:
         return response_format
-    if quirks.json_schema:
+    if quirks.json_schema and not has_unsupported_reference(schema):
         return {**response_format, "responseJsonSchema": schema}
     return {**response_format, "responseSchema": reduce_response(schema)}
 

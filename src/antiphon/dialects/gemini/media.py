@@ -17,11 +17,12 @@ from antiphon.dialects.placeholders import omission
 
 _UNSPECIFIC_TYPES = ("", "application/octet-stream", "binary/octet-stream")
 _GOOGLE_URLS = ("gs://", "https://generativelanguage.googleapis.com/", "files/")
+_IMAGES = frozenset(f"image/{name}" for name in ("png", "jpeg", "webp", "heic", "heif"))
 ACCEPTED_MEDIA = MediaSupport(
-    types=frozenset("image/* audio/* video/* text/* application/pdf application/json".split()),
+    types=_IMAGES | {"audio/*", "video/*", "text/*", "application/pdf"},
     file_ids=r"(gs://|https://generativelanguage\.googleapis\.com/|files/).*",
 )
-"""Media that the API accepts."""
+"""Media that the API accepts; it refuses other images, and JSON that is not sent as text."""
 
 
 def encode_part(content: Part, *, links: bool) -> Document:
@@ -62,7 +63,8 @@ def _encode_url(url: str, name: str, guess: str, *, links: bool) -> Document:
         return inline or _omitted(name)
     mime = guess_media_type(url) or guess
     is_google = url.startswith(_GOOGLE_URLS)
-    if not is_google and not (links and mime):
+    is_known = bool(mime) and (mime in _IMAGES or not mime.startswith("image/"))
+    if not is_google and not (links and is_known):
         return {"text": f"[{name}: {url}]"}
     typed = {"mimeType": mime} if mime else {}  # Google knows the types of its own files
     return {"fileData": {**typed, "fileUri": url}}

@@ -10,7 +10,7 @@ One unknown keyword fails the whole request, so only known ones are kept:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import msgspec
@@ -54,6 +54,36 @@ def reduce_parameters(schema: JSONSchema | None) -> Node | None:
 def reduce_response(schema: JSONSchema) -> Node:
     """Reduce the schema of structured output; `propertyOrdering` keeps the order of properties."""
     return _SchemaReducer(schema, ordered=True).node(schema, 0, frozenset())
+
+
+def has_reference(schema: JSONSchema | None) -> bool:
+    """Whether a schema has references. Gemini resolves them in the parameters of a function only
+    sometimes, and refuses the request otherwise."""
+    return next(_references(schema), None) is not None
+
+
+def has_unsupported_reference(schema: JSONSchema) -> bool:
+    """Whether Gemini refuses a schema of structured output: for a reference to anything but one of
+    `$defs`, or for one with other keywords beside it."""
+    definitions = schema.get("$defs")
+    names = definitions if isinstance(definitions, Mapping) else {}
+    targets = {f"#/$defs/{name}" for name in names}
+    return any(
+        node["$ref"] not in targets or not all(name.startswith("$") for name in node)
+        for node in _references(schema)
+    )
+
+
+def _references(schema: Any) -> Iterator[JSONSchema]:
+    pending = [schema]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, Mapping):
+            if isinstance(node.get("$ref"), str):
+                yield node
+            pending += node.values()
+        elif isinstance(node, list):
+            pending += node
 
 
 class _SchemaReducer:

@@ -20,9 +20,9 @@ from antiphon.core.tools.declaration import ToolChoice, ToolDeclaration
 from antiphon.dialects.json_output import encode_in_steps
 from antiphon.dialects.responses.messages import encode_history
 from antiphon.dialects.responses.quirks import PLAIN, ResponsesQuirks
+from antiphon.dialects.responses.schema import function_parameters
 
 PATH = "/responses"
-_NO_PARAMETERS: Mapping[str, Any] = {"type": "object", "properties": {}}
 _NO_INPUT: Mapping[str, Any] = {  # every server refuses an empty `input`
     "type": "message",
     "role": "user",
@@ -75,7 +75,7 @@ def _tool(declaration: ToolDeclaration) -> Document:
     tool: Document = {"type": "function", "name": declaration.name}
     if declaration.description is not None:
         tool["description"] = declaration.description
-    tool["parameters"] = dict(declaration.parameters or _NO_PARAMETERS)
+    tool["parameters"] = function_parameters(declaration.parameters)
     if declaration.strict is not None:
         tool["strict"] = declaration.strict
     return tool

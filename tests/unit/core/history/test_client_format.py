@@ -165,6 +165,35 @@ def test_an_error_that_cannot_be_marked_is_reported() -> None:
     )
 
 
+def test_media_of_an_error_moves_to_a_user_message() -> None:
+    """vellum-ai/vellum-assistant#18387: Anthropic refuses an error with anything but text."""
+    parts = [
+        {"type": "input_text", "text": "no page"},
+        {"type": "input_image", "image_url": PICTURE},
+        {"type": "tool_reference", "name": "look"},
+        {**ODD, "type": "input_text", "text": "odd"},
+        {"type": "client_block", "format": "messages", "block": {"type": "search_result"}},
+    ]
+    result = {"type": "function_call_output", "call_id": "a", "output": parts, "is_error": True}
+    [step, moved], told = read(result)
+    assert step == ToolResultStep(
+        "a",
+        (
+            TextPart("no page"),
+            TextPart("[image: see the next message]"),
+            TextPart("Tool found, callable from now on: look"),
+            TextPart("odd", extra={"x": 1}),
+            TextPart("[search_result]"),
+        ),
+        is_error=True,
+    )
+    assert moved == MessageStep("user", (ImagePart(PICTURE),))
+    assert [each.partition(":")[0] for each in told] == ["history.image.moved"]
+    [unmarked], _ = read(result, support=RESPONSES)
+    assert isinstance(unmarked, ToolResultStep)
+    assert ImagePart(PICTURE) in unmarked.parts
+
+
 def test_a_file_stays_in_a_result_where_the_provider_accepts_it() -> None:
     result = {"type": "function_call_output", "call_id": "a", "output": [PDF]}
     file = FilePart(data=PDF["file_data"])

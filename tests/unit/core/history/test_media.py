@@ -44,6 +44,32 @@ def test_an_image_becomes_a_data_url_of_its_detected_type(given: str, sent: str)
 
 
 @table(
+    ("declared", "content", "sent"),
+    [
+        ("image/png", b"\xff\xd8\xff\xe0", "image/jpeg"),
+        ("image/jpeg", b"\x89PNG\r\n\x1a\n", "image/png"),
+        ("image/jpeg", b"RIFF\x0a\0\0\0WEBPVP8 ", "image/webp"),
+        ("image/png", b"RIFF\x0a\0\0\0WAVEfmt ", "image/png"),
+        ("image/png", b"%PDF-1", "image/png"),
+    ],
+)
+def test_an_image_that_is_declared_as_another_type_gets_its_own(
+    declared: str, content: bytes, sent: str
+) -> None:
+    """vybestack/llxprt-code#2130: Anthropic refuses a JPEG that is declared as PNG."""
+    given = data(declared, content)
+    support = structs.replace(TAKES, types=TAKES.types | {"image/webp"})
+    assert support.read(given, "image") == given.replace(declared, sent)
+    assert support.read(given, "file") == given.replace(declared, sent)
+
+
+def test_an_image_is_rejected_by_its_own_type() -> None:
+    assert TAKES.read(data("image/png", b"GIF89a"), "image") == RejectedMedia(
+        "image/gif is not accepted"
+    )
+
+
+@table(
     ("given", "why"),
     [
         ("data:image/png;base64,***", "its content cannot be read"),

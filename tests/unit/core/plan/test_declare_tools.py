@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from antiphon.core.capabilities import Capabilities
+from antiphon.core.capabilities import Capabilities, StrictLimits
 from antiphon.core.history.steps import ToolCallStep
 from antiphon.core.items import CacheBreakpoint
 from antiphon.core.plan.declare_tools import DeclaredTools, declare_tools
@@ -190,6 +190,26 @@ def test_a_strict_tool_beside_a_loose_one_is_told_where_all_have_to_be_strict(
     ]
     _, found = noted(declare_tools, tools, "auto", [], [], Capabilities(strict_together=True))
     assert [each.code for each in found] == ["tool.degraded"] * told
+
+
+def test_no_tool_is_strict_where_the_provider_would_reject_so_many() -> None:
+    """camel-ai/camel#4171 and mozilla/bugbug#6129: "Too many strict tools", from Claude."""
+    tools = [{**NOW, "name": name} for name in "ab"]
+    notes: Notes = []
+    limits = StrictLimits(tools=2, optional=1, unions=1)
+    plan = declared(*tools, function("c"), notes=notes, strict_limits=limits)
+    assert [each.strict for each in plan.declarations] == [True, True, None]
+    assert notes == []
+    plan = declared(*tools, {**NOW, "name": "c"}, notes=notes, strict_limits=limits)
+    assert [each.strict for each in plan.declarations] == [None, None, None]
+    assert [(each.code, each.param, each.message) for each in notes] == [
+        (
+            "tool.degraded",
+            "tools",
+            "`strict` has no effect: this model enforces the schemas of at most 2 tools, which may"
+            " have 1 optional arguments and 1 of several types.",
+        )
+    ]
 
 
 @table(

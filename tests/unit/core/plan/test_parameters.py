@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec import structs
 
 from antiphon.core.capabilities import Capabilities
 from antiphon.core.plan.parameters import (
@@ -291,6 +292,27 @@ def test_a_value_out_of_range_is_clamped_with_a_diagnostic(asked: float, told: f
     assert [f"{each.code} {each.param}" for each in diagnostics] == [
         "param.degraded temperature"
     ] * (asked != told)
+
+
+def test_stop_sequences_without_a_visible_character_are_dropped_where_they_are_rejected() -> None:
+    """BerriAI/litellm#3286: `stop: ["\\n"]` of an OpenAI client, for Claude."""
+
+    def stopped(*stops: str) -> Request:
+        return structs.replace(request(), stop=stops)
+
+    takes = frozenset({"stop"})
+    can = Capabilities(model_name="p/m", parameters=takes, blank_stops=False)
+    parameters, [diagnostic] = noted(decide_parameters, stopped("\n", "END", " "), can)
+    assert parameters == {"stop": ("END",)}
+    assert (diagnostic.code, diagnostic.param) == ("param.degraded", "stop")
+    assert diagnostic.message == (
+        "`stop` sequences without a visible character are not supported by p/m; ignored."
+    )
+    assert noted(decide_parameters, stopped("a"), can) == ({"stop": ("a",)}, [])
+    assert noted(decide_parameters, stopped("\n"), Capabilities(parameters=takes)) == (
+        {"stop": ("\n",)},
+        [],
+    )
 
 
 def test_of_two_conflicting_parameters_one_is_ignored_with_a_diagnostic() -> None:

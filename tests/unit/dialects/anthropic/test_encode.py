@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from antiphon.core.history.steps import (
     BlockPlace,
@@ -84,6 +86,14 @@ def test_a_patch_is_applied_last_and_messages_stay_last() -> None:
     found = body(quirks=AnthropicQuirks(patch=patch))
     assert "model" not in found
     assert [*found][-2:] == ["anthropic_version", "messages"]
+
+
+@table("user", ["ann@example.com", "name=ann@example.com;x"])
+def test_an_email_address_of_a_user_is_sent_as_a_hash(user: str) -> None:
+    """BerriAI/litellm#10106: the API refuses it."""
+    digest = hashlib.sha256(user.encode()).hexdigest()
+    assert body(parameters={"user": user})["metadata"] == {"user_id": digest}
+    assert body(parameters={"user": "a@b"})["metadata"] == {"user_id": "a@b"}
 
 
 def test_parameters_have_the_names_of_the_api() -> None:
@@ -210,9 +220,28 @@ def test_single_calls_are_requested_by_tool_choice(mode: Any) -> None:
     assert "tool_choice" not in body(parameters=parameters)
 
 
+def test_the_schema_of_a_strict_tool_has_only_supported_keywords() -> None:
+    """experientiallabs/experiential#804: the API refuses the others, but only of strict tools."""
+    nested = {"type": "object", "properties": {"n": {"type": "integer", "maximum": 9}}}
+    schema = {"type": "object", "properties": {"a": nested}, "required": ["a"]}
+    [tool] = body(declarations=(ToolDeclaration(name="f", parameters=schema, strict=True),))[
+        "tools"
+    ]
+    closed = {"additionalProperties": False}
+    limited = {"type": "integer", "description": '{"maximum":9}'}
+    assert tool["input_schema"] == {
+        "type": "object",
+        "properties": {"a": {"type": "object", "properties": {"n": limited}, **closed}},
+        "required": ["a"],
+        **closed,
+    }
+    [tool] = body(declarations=(ToolDeclaration(name="f", parameters=schema),))["tools"]
+    assert tool["input_schema"] == schema
+
+
 def test_a_tool_may_lack_a_description_and_be_strict() -> None:
     [tool] = body(declarations=(ToolDeclaration(name="look", strict=True),))["tools"]
-    schema = {"type": "object", "properties": {}}
+    schema = {"type": "object", "properties": {}, "additionalProperties": False}
     assert tool == {"name": "look", "input_schema": schema, "strict": True}
     [tool] = body(declarations=(ToolDeclaration(name="look", strict=False),))["tools"]
     assert "strict" not in tool
@@ -364,14 +393,42 @@ ADAPTIVE_QUIRKS = AnthropicQuirks(thinking="adaptive", display="summarized")
 def test_betas_context_edits_and_unknown_members_are_sent_as_they_came() -> None:
     parameters = {
         "betas": ("a", "b"),
-        "context_edits": ({"type": "clear_thinking_20251015"},),
+        "context_edits": ({"type": "compact_20260112"},),
         "extra": {"format": "messages", "members": {"container": "c"}},
     }
     outbound = encode(Plan(provider="p", model="m", parameters=parameters), stream=False)
     assert outbound.headers["anthropic-beta"] == "a,b"
     sent = json.loads(outbound.body)
-    assert sent["context_management"] == {"edits": [{"type": "clear_thinking_20251015"}]}
+    assert sent["context_management"] == {"edits": [{"type": "compact_20260112"}]}
     assert sent["container"] == "c"
+
+
+CLEARS = {"type": "clear_thinking_20251015", "keep": "all"}
+COMPACTS = {"type": "compact_20260112"}
+
+
+@table(
+    ("fields", "edits"),
+    [
+        ({"effort": "high"}, [CLEARS, COMPACTS]),
+        ({"effort": "none"}, [COMPACTS]),
+        (
+            {"effort": "high", "tool_choice": ToolChoice("required"), "declarations": (LOOK,)},
+            [COMPACTS],
+        ),
+        ({}, [COMPACTS]),
+    ],
+)
+def test_thinking_is_cleared_only_where_the_model_is_asked_to_think(
+    fields: Any, edits: Any
+) -> None:
+    """can1357/oh-my-pi#2143: the API refuses to clear it while thinking is disabled."""
+    parameters = {"context_edits": (CLEARS, COMPACTS)}
+    plan = Plan(provider="p", model="m", parameters=parameters, history=(HI,), **fields)
+    sent = json.loads(encode(plan, stream=False, quirks=ADAPTIVE_QUIRKS).body)
+    assert sent["context_management"] == {"edits": edits}
+    plan = structs.replace(plan, parameters={"context_edits": (CLEARS,)}, effort="none")
+    assert "context_management" not in json.loads(encode(plan, stream=False).body)
 
 
 @table(

@@ -234,3 +234,31 @@ def test_blocks_of_the_format_are_kept_without_a_place() -> None:
         MessageStep("user", (TextPart("go on"),)),
     )
     assert messages(*stored)[1]["content"] == [SERVER_USE, {**text("a"), "citations": []}]
+
+
+@table(("fields", "kept"), [({}, 4), ({"cache_control": {"type": "ephemeral"}}, 3)])
+def test_the_last_four_breakpoints_of_a_thread_are_kept(fields: dict[str, Any], kept: int) -> None:
+    """tghamm/Anthropic.SDK#50: "A maximum of 4 blocks with cache_control may be provided". Each
+    turn of a thread that the gateway has stored brings its own."""
+    mark = CacheBreakpoint()
+    marked = TextPart("ok", cache=mark)
+    history: list[Step] = [
+        said("system", BlockPlace(-1, 0), marked),
+        said("user", BlockPlace(0, 0), marked),
+        said("user", BlockPlace(1, 0), marked),
+        called("toolu_1", BlockPlace(2, 0)),
+        ToolResultStep("toolu_1", (marked,), place=BlockPlace(3, 0), cache=mark),
+        said("user", BlockPlace(3, 1), marked),
+    ]
+    plan = Plan(
+        provider="p",
+        model="m",
+        history=tuple(history),
+        parameters={"prompt_caching": "client", **fields},
+    )
+    sent = json.loads(encode(plan, stream=False, quirks=QUIRKS).body)
+    assert "cache_control" in sent["system"][0]
+    assert json.dumps(sent["messages"]).count("cache_control") == kept - 1
+    assert "cache_control" not in sent["messages"][0]["content"][0]
+    assert "cache_control" in sent["messages"][-1]["content"][0]
+    assert "cache_control" in sent["messages"][-1]["content"][-1]

@@ -20,7 +20,7 @@ from antiphon.core.plan.plan import Plan
 from antiphon.core.structured_output.contract import OutputContract
 from antiphon.core.tools.declaration import ToolChoice, ToolDeclaration
 from antiphon.dialects.bedrock.encode import encode
-from antiphon.dialects.bedrock.quirks import PLAIN, BedrockQuirks
+from antiphon.dialects.bedrock.quirks import FAMILIES, PLAIN, BedrockQuirks
 from tests.support.request_validators.bedrock import problems
 from tests.support.request_validators.converse_model import offences
 from tests.support.tables import table
@@ -90,13 +90,24 @@ def test_tools_are_declared_with_schemas_that_are_objects() -> None:
     odd = ToolDeclaration(name="odd", description=" ", parameters={"anyOf": [SCHEMA]})
     strict = ToolDeclaration(name="strict", strict=True)
     found = body(declarations=(LOOK, odd, strict))["toolConfig"]
+    closed = {"json": EMPTY["json"] | {"additionalProperties": False}}
     assert found == {
         "tools": [
             SPEC,
             {"toolSpec": {"name": "odd", "inputSchema": {"json": SCHEMA}}},
-            {"toolSpec": {"name": "strict", "inputSchema": EMPTY, "strict": True}},
+            {"toolSpec": {"name": "strict", "inputSchema": closed, "strict": True}},
         ]
     }
+
+
+def test_schemas_for_nova_have_only_the_keywords_that_it_accepts() -> None:
+    """pydantic/pydantic-ai#1623 and BerriAI/litellm#10062: others are refused at the top."""
+    schema = {"type": "object", "properties": {"a": SCHEMA}, "required": ["a"]}
+    more = {"$schema": "x", "$id": "y", "title": "T", "additionalProperties": False}
+    tool = ToolDeclaration(name="f", parameters={**more, **schema})
+    for quirks, sent in ((FAMILIES["amazon.nova"], schema), (PLAIN, {**more, **schema})):
+        [found] = body(declarations=(tool,), quirks=quirks)["toolConfig"]["tools"]
+        assert found["toolSpec"]["inputSchema"] == {"json": sent}
 
 
 @pytest.mark.parametrize(

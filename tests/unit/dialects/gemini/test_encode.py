@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from antiphon.core.history.steps import (
     MessageStep,
@@ -136,7 +137,7 @@ def test_functions_are_declared_with_their_schema_unchanged() -> None:
     ("schema", "sent"),
     [
         ({"properties": {"a": {}}}, {"type": "object", "properties": {"a": {}}}),
-        ({"$ref": "#/$defs/A", "$defs": {}}, {"$ref": "#/$defs/A", "$defs": {}}),
+        ({"$ref": "#/$defs/A", "$defs": {}}, None),
         (
             {"type": "object", "additionalProperties": {}},
             {"type": "object", "additionalProperties": {}},
@@ -152,6 +153,24 @@ def test_a_parameter_schema_has_an_explicit_object_type_or_is_left_out(
     declared = body(declarations=(ToolDeclaration(name="f", parameters=schema),))
     [function] = declared["tools"][0]["functionDeclarations"]
     assert function.get("parametersJsonSchema") == sent
+
+
+def test_references_in_parameters_are_resolved() -> None:
+    """google-gemini/gemini-cli#13326: "reference to undefined schema"; anomalyco/opencode#12295:
+    "$ref was set alongside unsupported fields"."""
+    city = {"type": "object", "properties": {"name": {"type": "string"}}}
+    where = {"anyOf": [{"type": "string"}, {"$ref": "#/$defs/City", "title": "C"}]}
+    schema = {"type": "object", "properties": {"where": where}, "$defs": {"City": city}}
+    declared = body(declarations=(ToolDeclaration(name="f", parameters=schema),))
+    [function] = declared["tools"][0]["functionDeclarations"]
+    place = {"type": "OBJECT", "properties": {"name": {"type": "STRING"}}}
+    assert function == {
+        "name": "f",
+        "parameters": {
+            "type": "OBJECT",
+            "properties": {"where": {"anyOf": [{"type": "STRING"}, place]}},
+        },
+    }
 
 
 def test_a_model_with_a_schema_subset_gets_reduced_parameters() -> None:
@@ -268,6 +287,29 @@ def test_json_output_is_requested_by_mime_type_and_schema() -> None:
             "propertyOrdering": ["city"],
         },
     }
+
+
+@table(
+    ("reference", "is_kept"),
+    [
+        ({"$ref": "#/$defs/A"}, True),
+        ({"$ref": "#/$defs/A", "description": "One."}, False),
+        ({"$ref": "#/$defs/B"}, False),
+        ({"$ref": "#/definitions/A"}, False),
+        ({"type": "array", "items": [{"$ref": "#"}]}, False),
+    ],
+)
+def test_references_of_a_response_are_resolved_where_they_are_refused(
+    reference: Document, is_kept: bool
+) -> None:
+    """tetsuo-ai/agenc-core#1890: only to one of `$defs`, and without other keywords."""
+    schema = {"type": "object", "properties": {"a": reference}, "$defs": {"A": {"type": "string"}}}
+    found = body(contract=structs.replace(SCHEMA, schema=schema))["generationConfig"]
+    assert found.get("responseJsonSchema") == (schema if is_kept else None)
+    assert ("responseSchema" in found) is not is_kept
+    odd = {**schema, "$defs": []}
+    found = body(contract=structs.replace(SCHEMA, schema=odd))["generationConfig"]
+    assert ("responseSchema" in found) is ("$ref" in str(reference))
 
 
 @pytest.mark.parametrize("tools", [{"declarations": (WAIT,)}, {"native_tools": SEARCH}])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from antiphon.core.history.media import Kind, RejectedMedia
 from antiphon.core.history.steps import (
     AudioPart,
     FilePart,
@@ -12,12 +13,14 @@ from antiphon.core.history.steps import (
     ToolCallStep,
 )
 from antiphon.core.items import Document
+from antiphon.dialects.gemini.media import ACCEPTED_MEDIA
 from antiphon.dialects.gemini.quirks import PLAIN, GeminiQuirks
 from tests.support.dialect_samples.gemini_history import answer, turns
 from tests.support.dialect_samples.history import message_step
 from tests.support.tables import table
 
 PIXEL = "iVBORw0KGgo="
+SVG = RejectedMedia("image/svg+xml is not accepted")
 
 
 def user(*parts: Part, quirks: GeminiQuirks = PLAIN) -> list[Document]:
@@ -53,6 +56,7 @@ def omitted(name: str) -> Document:
             ImagePart("https://a.test/x"),
             {"fileData": {"mimeType": "image/png", "fileUri": "https://a.test/x"}},
         ),
+        (ImagePart("https://a.test/x.gif"), {"text": "[image: https://a.test/x.gif]"}),
         (AudioPart(PIXEL, "mp3"), {"inlineData": {"mimeType": "audio/mp3", "data": PIXEL}}),
         (AudioPart("é", "mp3"), omitted("audio")),
         (
@@ -84,6 +88,23 @@ def test_media_are_sent_inline_or_as_a_url_or_replaced_by_a_notice(
     part: Part, expected: Document
 ) -> None:
     assert user(TextPart("See:"), part) == [{"text": "See:"}, expected]
+
+
+@table(
+    ("given", "kind", "sent"),
+    [
+        ("data:image/heic;base64,AA==", "image", "data:image/heic;base64,AA=="),
+        ("data:image/gif;base64,AA==", "image", RejectedMedia("image/gif is not accepted")),
+        ("data:image/svg+xml;base64,PHN2Zz4=", "image", SVG),
+        ("data:image/svg+xml;base64,PHN2Zz4=", "file", "data:text/plain;base64,PHN2Zz4="),
+        ("data:application/json;base64,e30=", "file", "data:text/plain;base64,e30="),
+    ],
+)
+def test_types_that_the_api_refuses_are_sent_as_text_or_left_out(
+    given: str, kind: Kind, sent: str | RejectedMedia
+) -> None:
+    """microsoft/vscode#286628 (GIF), google/adk-python#5693 (SVG) and #4028 (data files)."""
+    assert ACCEPTED_MEDIA.read(given, kind) == sent
 
 
 def test_without_link_support_a_url_is_sent_as_text() -> None:

@@ -145,7 +145,7 @@ def test_functions_are_declared_flat() -> None:
             "type": "function",
             "name": "look",
             "description": "Look.",
-            "parameters": {"type": "object"},
+            "parameters": {"type": "object", "properties": {}},
             "strict": True,
         },
         {"type": "function", "name": "bare", "parameters": {"type": "object", "properties": {}}},
