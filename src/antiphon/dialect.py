@@ -6,7 +6,7 @@ releases, or the changelog says how to change; other modules may move.
 
 from __future__ import annotations
 
-from antiphon.core.capabilities import Capabilities
+from antiphon.core.capabilities import Capabilities, StrictLimits
 from antiphon.core.deltas import (
     Annotation,
     Delta,
@@ -25,6 +25,7 @@ from antiphon.core.deltas import (
 )
 from antiphon.core.faults.classify import classify
 from antiphon.core.faults.fault import ProviderFault, protocol_fault
+from antiphon.core.history.media import MediaSupport
 from antiphon.core.history.steps import (
     AudioPart,
     FilePart,
@@ -79,6 +80,7 @@ __all__ = [
     "Framer",
     "GeminiQuirks",
     "ImagePart",
+    "MediaSupport",
     "MessageStep",
     "Model",
     "NDJSONDecoder",
@@ -99,6 +101,7 @@ __all__ = [
     "Start",
     "Step",
     "StreamDecoder",
+    "StrictLimits",
     "Text",
     "TextPart",
     "ToolCall",

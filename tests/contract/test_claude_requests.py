@@ -96,7 +96,7 @@ def blocks(content: Any) -> list[Document]:
 
 WITHOUT_THINKING = {"06-followup-edit-defaults-filled", "07-followup-parallel-results"}
 """Requests to a model with a thinking budget whose calls had no thinking before them: the API would
-refuse them, so thinking is disabled."""
+refuse them, so thinking is disabled, and with it the edit that clears thinking."""
 CONTINUED = "32-sdk-tool-runner-thread-continue"
 """It has only the result of a call; the call itself is in the store."""
 
@@ -110,6 +110,8 @@ def test_a_claude_code_request_reaches_anthropic_as_it_was(name: str) -> None:
     expected.setdefault("max_tokens", found["max_tokens"])
     if name in WITHOUT_THINKING:
         expected["thinking"] = {"type": "disabled"}
+        [edit] = expected.pop("context_management")["edits"]
+        assert edit["type"].startswith("clear_thinking")
     assert found == expected
 
 

@@ -105,8 +105,10 @@ def streams(draw: st.DrawFn) -> tuple[list[Document], list[Document]]:
         events_of_parts = list(item_events(draw, item)) if draw(st.booleans()) else []
         began = [{"type": "response.output_item.added", "item": blank}] * draw(st.booleans())
         ended = [{"type": "response.output_item.done", "item": item}]
-        # What is still unfinished when the next item begins cannot be one item any more.
-        ended *= draw(st.booleans()) or bool(events_of_parts)
+        # What is still unfinished when the next item begins cannot be one item any more. Without
+        # ids, an end after it would be its own: vLLM gives it the index of the next item.
+        is_begun = bool(events_of_parts) or (ids == "none" and bool(began))
+        ended *= draw(st.booleans()) or is_begun
         for event in [*began, *events_of_parts, *ended]:
             name = {"constant": item["id"], "changing": f"y_{next(numbers)}", "none": None}[ids]
             inside = {"item": event["item"] | {"id": name}} if "item" in event else {}

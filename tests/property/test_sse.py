@@ -28,7 +28,7 @@ values = st.text(st.sampled_from('a :{"\u2028\u2029\x85\x0b\x0c\ufeff\u00e9\U000
 names = st.sampled_from(["data", "event", "error", "id", "", "mood", " data", "\ufeffdata"])
 lines = st.one_of(
     st.builds("{}{}{}".format, names, st.sampled_from(["", ":", ": ", ":  "]), values),
-    st.sampled_from(["", "", "data: 1", ": ping", "\ufeffdata: 2"]),
+    st.sampled_from(["", "", "data: 1", ": ping", "\ufeffdata: 2", "data: {", "{", '"a": [', "}"]),
 )
 ends = st.sampled_from(["\n", "\n", "\r", "\r\n"])
 
@@ -54,6 +54,7 @@ def run(decoder: SSEDecoder | NDJSONDecoder, chunks: list[bytes]) -> list[Frame]
 def slow_frames(data: bytes) -> list[Frame]:
     """A slow reference decoder: the whole text at once, field by field as in the standard."""
     frames, payload, event = [], list[str](), ""
+    is_document = False
     text = data.decode()
     text = text[1:] if text.startswith("\ufeff") else text
     for line in [*re.split(r"\r\n|\r|\n", text), ""]:
@@ -62,7 +63,7 @@ def slow_frames(data: bytes) -> list[Frame]:
         if line == "":
             if "\n".join(payload):
                 frames.append(Frame("\n".join(payload).encode(), event))
-            payload, event = [], ""
+            payload, event, is_document = [], "", False
         elif name == "data":
             payload.append(value)
         elif name == "event":
@@ -70,6 +71,9 @@ def slow_frames(data: bytes) -> list[Frame]:
         elif name == "error":  # not in the standard
             payload.append(value)
             event = name
+        elif is_document or (payload[0] if payload else line[0]) in ("{", "["):  # nor is this
+            is_document = True
+            payload.append(line)
     return frames
 
 

@@ -16,7 +16,6 @@ from antiphon.framing.limits import DEFAULT_LIMITS
 _BOM = b"\xef\xbb\xbf"
 _LF, _CR = b"\n\r"
 _JSON_BEGINS = (b"{", b"[")
-_JSON_GOES_ON = (*_JSON_BEGINS, b"}", b"]", b'"', b" ", b"\t")
 
 
 class Frame(msgspec.Struct, frozen=True, gc=False):
@@ -79,13 +78,21 @@ class SSEDecoder:
 
     The last event needs no blank line. An event whose data is empty is dropped like one without
     data: some servers send such events as keep-alives. A field `error` is data: llama.cpp had one
-    until September 2025. Lines of a JSON document are data, even without the name of a field: so
-    Gemini reports an error within a stream (googleapis/python-genai#1162).
+    until September 2025. Lines of a JSON document are data, though they have no field's name:
+    Gemini reports an error within a stream like this (googleapis/python-genai#1162).
 
     A line or an event of more than `max_bytes` raises `ResponseTooLarge`.
     """
 
-    __slots__ = ("_data", "_event", "_held", "_is_between_events", "_lines", "_max_bytes")
+    __slots__ = (
+        "_data",
+        "_event",
+        "_held",
+        "_is_between_events",
+        "_is_document",
+        "_lines",
+        "_max_bytes",
+    )
 
     def __init__(self, max_bytes: int = DEFAULT_LIMITS.frame_bytes) -> None:
         self._lines = LineSplitter(max_bytes)
@@ -93,6 +100,8 @@ class SSEDecoder:
         self._data: list[bytes] = []
         self._held = bytearray()  # data lines of earlier chunks, each with a line end
         self._event = ""
+        self._is_document = False
+        """Whether a JSON document without the names of fields has begun."""
         self._is_between_events = False
         """Whether the next byte begins an event: nothing of one is held back."""
 
@@ -133,6 +142,7 @@ class SSEDecoder:
                     frames.append(Frame(payload, self._event))
                 data.clear()
                 self._event = ""
+                self._is_document = False
             elif line[:6] == b"data: ":
                 data.append(line[6:])
             elif line[:5] == b"data:":
@@ -170,5 +180,13 @@ class SSEDecoder:
         elif name == b"error":
             self._data.append(value.removeprefix(b" "))
             self._event = "error"
-        elif line.startswith(_JSON_GOES_ON if self._data or self._held else _JSON_BEGINS):
+        elif self._is_document or self._begins_document(line):
+            self._is_document = True
             self._data.append(line)
+
+    def _begins_document(self, line: bytes) -> bool:
+        """Whether a line without a field's name is of a JSON document: its first line, or one after
+        `data: {`."""
+        if self._held:
+            return self._held.startswith((b"{\n", b"[\n"))
+        return self._data[0] in _JSON_BEGINS if self._data else line.startswith(_JSON_BEGINS)

@@ -173,7 +173,12 @@ def test_a_json_document_without_a_field_is_data() -> None:
     document = b'{\n  "error": {\n\t"code": 429,\n"details": [\n{}\n]\n  }\n}'
     stream = b"data: 1\n\n" + document + b"\n"
     assert read(stream) == read(*bytewise(stream)) == [Frame(b"1"), Frame(document)]
-    assert read(b"data: " + document) == [Frame(document)]  # only the first line has it
+    stream = b"data: " + document  # only the first line has it
+    assert read(stream) == read(*bytewise(stream)) == [Frame(document)]
+
+
+def test_a_line_behind_other_data_is_no_json_document() -> None:
+    assert read(b'data: 1\n{"a": 2}\n\n') == [Frame(b"1")]
 
 
 @table("stream", [b"\n\n\n", b"id: 1\n\n", b"data\n\n", b"data:\n\n", b"data: \n\n"])

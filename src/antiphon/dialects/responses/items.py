@@ -120,7 +120,8 @@ class OutputItem:
         self.is_server_call = False
         self.name: str | None = None
         """Of a call, once it is known."""
-        self._has_call_id = False
+        self.call_id: str | None = None
+        """Of a call, once it is known."""
         self.announced: Document | None = None
         """The start of a call that may be the server's own, until it is known whose it is."""
         self.annotations = 0
@@ -154,9 +155,9 @@ class OutputItem:
         self.is_server_call = nonempty_string(document.get("name")) in server_tools
         if self.is_server_call:
             return None
-        call_id = None if self._has_call_id else nonempty_string(document.get("call_id"))
+        call_id = None if self.call_id else nonempty_string(document.get("call_id"))
         name = None if self.name else nonempty_string(document.get("name"))
-        self._has_call_id = self._has_call_id or call_id is not None
+        self.call_id = self.call_id or call_id
         self.name = self.name or name
         if not call_id and not name:
             return None
@@ -243,11 +244,22 @@ class ItemIndex:
         """Find the streamed item of each item in `output`; None for those not streamed."""
         # By id first: an item known by its id is no candidate for another one.
         matches = [self.find_by_id(kind_of(document), id_of(document)) for document in documents]
+        for index, document in enumerate(documents):
+            call = self.find_call(document) if matches[index] is None else None
+            if call not in matches:
+                matches[index] = call
         candidates = [item for item in self._items if item not in matches]
         return [
             item or self._take_match(candidates, documents[index], index)
             for index, item in enumerate(matches)
         ]
+
+    def find_call(self, document: Document) -> OutputItem | None:
+        """Find a call by its call id."""
+        call_id = nonempty_string(document.get("call_id"))
+        kind = kind_of(document)
+        same = (item for item in self._items if item.kind == kind and item.call_id == call_id)
+        return None if call_id is None else next(same, None)
 
     def name_call(self, item: OutputItem, call_id: str | None) -> None:
         """Let events find a call by its call id: that of llama.cpp and Ollama may have no other id
@@ -358,8 +370,8 @@ class OutputItems:
     ) -> Iterator[Delta]:
         """Emit what the deltas of a finished part left out."""
         if isinstance(whole, str):
-            number = part if isinstance(part, int) else 0
-            yield from self.emit(item, channel, item.texts.missing(channel, number, whole), part)
+            number = item.texts.open_part(channel, part if isinstance(part, int) else 0)
+            yield from self.emit(item, channel, item.texts.missing(channel, number, whole), number)
             item.texts.end_part()
 
     def annotate(self, item: OutputItem, annotation: Any) -> Iterator[Delta]:

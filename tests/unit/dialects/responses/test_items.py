@@ -250,6 +250,27 @@ def test_each_part_of_raw_reasoning_is_kept_apart() -> None:
     assert deltas == [Reasoning("a"), Reasoning("b", part=1), Reasoning("c", part=2)]
 
 
+def test_a_part_of_raw_reasoning_that_has_no_end_is_not_sent_again_with_the_next_one() -> None:
+    place = {"item_id": "rs_1", "output_index": 0}
+    deltas = content_deltas(
+        event("reasoning_text.delta", **place, content_index=0, delta="a"),
+        event("reasoning_text.delta", **place, content_index=1, delta="b"),
+        event("reasoning_text.done", **place, content_index=1, text="b"),
+        done(0, **reasoning(id="rs_1", content=[{"text": "a"}, {"text": "b"}])),
+    )
+    assert deltas == [Reasoning("a"), Reasoning("b")]
+
+
+def test_a_call_is_found_in_the_output_by_its_call_id_before_one_that_says_the_same() -> None:
+    same = {"type": "function_call", "name": "look", "arguments": "{}"}
+    deltas = content_deltas(
+        done(2, **same, id="y", call_id="call_2"),
+        ended(output=[{**same, "id": f"z_{n}", "call_id": f"call_{n}"} for n in (1, 2)]),
+    )
+    found = [delta.call_id for delta in deltas if isinstance(delta, ToolCall) and delta.call_id]
+    assert found == ["call_2", "call_1"]
+
+
 @pytest.mark.parametrize("output", [None, [], "x", [None, 5]])
 def test_a_terminal_event_without_items_adds_nothing(output: object) -> None:
     assert content_deltas(text("a"), ended(output=output)) == [Text("a")]
