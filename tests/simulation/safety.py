@@ -141,8 +141,12 @@ def _is_same(world: World, exchange: Exchange, told: dict[str, Any]) -> bool:
     may_fail = world.plan.disk in ("failing", "full") or world.may_lose_leases
     if _was_lost(stored) or (not stored and may_fail):
         return True  # a failed save is told by `store: false`, which other formats do not have
-    is_same = stored.get("status") == told["status"]
-    return is_same and "".join(list_texts(stored)) == exchange.reading.text
+    if stored.get("status") != told["status"]:
+        return False
+    # Messages explains a refusal where a message ends: one that fails has no such end.
+    with_refusals = exchange.format != "messages" or told["status"] != "failed"
+    texts = list_texts(stored, with_refusals=with_refusals)
+    return "".join(texts) == exchange.reading.text
 
 
 def stored_never_changes(world: World) -> Iterator[str]:
@@ -295,10 +299,11 @@ def _text_of(response: dict[str, Any]) -> str:
     return " ".join(list_texts(response))
 
 
-def list_texts(response: dict[str, Any]) -> Iterator[str]:
+def list_texts(response: dict[str, Any], *, with_refusals: bool = True) -> Iterator[str]:
     messages = (item for item in response["output"] if item["type"] == "message")
     parts = (part for item in messages for part in item["content"])
-    return (part.get("text") or part.get("refusal") or "" for part in parts)
+    members = ("text", "refusal") if with_refusals else ("text",)
+    return ("".join(part.get(member) or "" for member in members) for part in parts)
 
 
 def has_arrived(call: UpstreamCall, exchange: Exchange) -> bool:
