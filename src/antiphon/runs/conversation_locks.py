@@ -34,6 +34,14 @@ class ConversationLocks:
         """Locks that are being ended, by conversation id."""
         self._left: dict[str, str] = {}
         """Conversations that could not be unlocked, by the response that had the lock."""
+        self._is_closed = False
+
+    def close(self) -> None:
+        """Renew no lock any more, and end none again: those that are left end with their lease."""
+        self._is_closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
     async def prepare(
         self, engine: Engine, request: Request, caller: Caller, held: ExitStack
@@ -82,7 +90,8 @@ class ConversationLocks:
         self._schedule_renewal()
 
     def _schedule_renewal(self) -> None:
-        if self._timer is None and (self._held or self._left):
+        is_needed = bool(self._held or self._left) and not self._is_closed
+        if self._timer is None and is_needed:
             loop = asyncio.get_running_loop()
             self._timer = loop.call_later(RENEW_S, self._begin_renewal)
 

@@ -226,6 +226,7 @@ class GatewayProcess:
     async def close(self) -> None:
         """Stop the tasks behind the endpoints, before the engine is closed."""
         await self.live.close()
+        self.conversation_locks.close()
         if self.metrics is not None:
             self.metrics.close()
 

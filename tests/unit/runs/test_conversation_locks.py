@@ -115,9 +115,11 @@ class AwayStore:
     def __init__(self, store: Store) -> None:
         self._store = store
         self.is_away = True
+        self.unlocked = 0
         self.conversations = self
 
     async def unlock(self, conversation_id: str, response_id: str) -> None:
+        self.unlocked += 1
         if self.is_away:
             raise StoreUnavailable("the database is away")
         await self._store.conversations.unlock(conversation_id, response_id)
@@ -148,3 +150,18 @@ async def test_a_conversation_that_could_not_be_unlocked_is_unlocked_later() -> 
             await clock.advance(RENEW_S)
             await unlocked(locks)
             assert await create(locks, opened) is not run
+
+
+async def test_after_the_end_no_conversation_is_unlocked_again() -> None:
+    async with open_application() as opened:
+        store: Any = AwayStore(opened.engine.services.store)
+        opened.engine.services = replace(opened.engine.services, store=store)
+        locks = await make_locks(opened)
+        with loop_clock() as clock:
+            first = await create(locks, opened)
+            first.discard()
+            await unlocked(locks)
+            locks.close()
+            await clock.advance(RENEW_S)
+            await unlocked(locks)
+    assert store.unlocked == 1
