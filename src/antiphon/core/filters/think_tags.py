@@ -25,7 +25,8 @@ from antiphon.core.filters.text_scan import Piece, PieceKind, TextScanFilter
 _NAMES = ("think", "thinking", "reasoning")
 _PREFIX = r"[A-Za-z][\w.-]{0,31}"  # a namespace, as in `<mm:think>`
 _NAME = rf"(?:{_PREFIX}:)?(?:{'|'.join(_NAMES)})>"
-_BRACKET_OPENER, _BRACKET_CLOSER = "[THINK]", "[/THINK]"
+_BRACKET_OPENER = "[THINK]"
+_BRACKET_CLOSER = "[/THINK]"
 _OPENER = re.compile(rf"<({_NAME})|{re.escape(_BRACKET_OPENER)}", re.ASCII)
 _NAME_BEGUN = re.compile(rf"{_PREFIX}(?::(?P<name>[a-z]*))?", re.ASCII)
 _SPACES = re.compile(r"\s+")

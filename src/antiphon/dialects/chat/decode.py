@@ -217,7 +217,8 @@ class ChatDecoder:
 
     def _call_deltas(self, message: Message) -> Iterator[Delta]:
         self._calls = self._calls or CallTracker()
-        self._calls.is_list = self._calls.is_list or bool(message.tool_calls)
+        if message.tool_calls:
+            self._calls.note_list()
         # llama-cpp-python 0.3 sends each piece of a call in both forms:
         # {"function_call": {"arguments": "{"}, "tool_calls": [{"arguments": "{", …}]}
         legacy = None if self._calls.is_list else message.function_call

@@ -115,6 +115,10 @@ class CallTracker:
         self.is_list = False
         """Whether calls have come in a list: `tool_calls`, not `function_call`."""
 
+    def note_list(self) -> None:
+        """Note that calls come in a list: what else a chunk says of calls repeats it."""
+        self.is_list = True
+
     @property
     def count(self) -> int:
         """How many calls have begun."""

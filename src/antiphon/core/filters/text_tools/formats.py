@@ -29,7 +29,8 @@ class WrittenToolCall(Struct, frozen=True):
 CallFormat: TypeAlias = Callable[[MarkupScanner], Scan[list[WrittenToolCall]]]
 
 _NAME = re.compile(r"[\w.:/-]{1,128}", re.ASCII)
-_IS_TEXT, _IS_JSON = 'string="true">', 'string="false">'
+_IS_TEXT = 'string="true">'
+_IS_JSON = 'string="false">'
 _KIMI_ID = re.compile(r"(?:functions\.)?(?P<name>.+):[0-9]+")
 
 
@@ -189,7 +190,9 @@ def invoke(scanner: MarkupScanner, token: str) -> Scan[list[WrittenToolCall]]:
     if not _NAME.fullmatch(name):
         raise FormatMismatch
     yield from scanner.expect(">")
-    opener, end, closer = f'<{token}parameter name="', f"</{token}parameter>", f"</{token}invoke>"
+    opener = f'<{token}parameter name="'
+    end = f"</{token}parameter>"
+    closer = f"</{token}invoke>"
     arguments: dict[str, str] = {}
     mark = yield from scanner.expect(opener, closer)
     while mark == opener:
